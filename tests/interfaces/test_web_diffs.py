@@ -360,7 +360,7 @@ def drawn_tree(found: Outline, viewed: Collection[str] = ()) -> Element:
     parts = [
         {
             "anchor": f"f{index}", "file": file, "lines": file.added + file.deleted,
-            "viewed": file.path in viewed, "comments": 0,
+            "viewed": file.path in viewed, "findings": 0,
         }
         for index, file in enumerate(found.files)
     ]  # fmt: skip

@@ -55,7 +55,7 @@ def happening(at: str, actor: str, kind: str, old: str | None, new: str) -> Even
 
 DISCUSSION = (
     entry(),
-    entry(kind="comment", file="a.py", line=2, body="A `name` here", resolved_by="ada"),
+    entry(kind="finding", file="a.py", line=2, body="A `name` here", severity="minor", status="verified"),
     entry(kind="verdict", verdict="changes_requested", body="Not yet"),
     entry(kind="counter_patch", body=None, description="Like this", diff=DIFF, status="accepted"),
 )
@@ -87,8 +87,8 @@ def test_markdown_tells_the_whole_review() -> None:
     fences = [token.content for token in tokens if token.type == "fence" and token.info == "diff"]
     assert fences == [DIFF.replace("\r\n", "\n")] * 2
     assert DIFF in text
-    for words in ("2 of 3", "> Because *one* is small.", "bob (reviewer) commented on a.py, line 2, round 2",
-                  "*resolved by ada*", "decided: changes\\_requested", "> Like this",
+    for words in ("2 of 3", "> Because *one* is small.", "bob (reviewer) reported a finding (minor) on a.py, line 2",
+                  "*verified*", "decided: changes\\_requested", "> Like this",
                   "claimed → approved"):  # fmt: skip
         assert words in text, words
 

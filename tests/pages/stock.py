@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tests.acceptance.cycling import Crew
 from tests.acceptance.receiving import NOBODY, added
@@ -91,7 +92,7 @@ class Stock:
     Attributes:
         url: The broker's.
         project: Its registered project.
-        change: A review of two rounds with talk and comments on lines; Ada holds it.
+        change: A review of two rounds with talk and findings; Ada holds it.
         plan: A review of a text, of two rounds.
         mine: Ada's own, to which changes are asked.
         cycle: A hand-off cycle under way.
@@ -147,15 +148,18 @@ def _change(desk: Desk, shop: Sandbox) -> str:
     generation = desk.claim(review, "codex-2")
     desk.say(review, "reviewer", "Is a charge that timed out charged twice?", reviewer_id="codex-2")
     desk.say(review, "proposer", "It may be. The provider has keys for that; I add them.")
-    comments = [
-        {"file": "shop/payments.py", "line": 14, "body": "Without a key this may **charge twice**."},
-        {"file": "shop/payments.py", "line": 17, "body": "`sleep` holds the worker for 15 seconds."},
+    findings: list[dict[str, Any]] = [
+        {"line": 14, "severity": "major", "claim": "Without a key this may **charge twice**.", "failure": "A timeout."},
+        {"line": 17, "severity": "minor", "claim": "`sleep` holds the worker.", "suggestion": "        time.sleep(1)"},
     ]
-    desk.verdict(review, "changes_requested", generation, comments=comments)
+    findings = [{"file": "shop/payments.py", **one} for one in findings] + [{"severity": "nit", "claim": "No tests."}]
+    desk.verdict(review, "changes_requested", generation, findings=findings)
+    [first, *_] = desk.do("list_findings", review_id=review)["findings"]
     tests = "def test_charges_again() -> None:\n    assert charged(answers=[503, 200]) == 2\n"
     diff = edit(shop, shop__payments__py=KEYED, tests__test_payments__py=tests)
     desk.revise(review, intent=intent, description=WHY, diff=diff, proposer_id="claude-7")
-    desk.claim(review, "ada")
+    desk.do("answer_finding", review_id=review, finding_id=first["finding_id"], answer="fixed", reason="It has a key.")
+    desk.verdict(review, "comment", desk.claim(review, "ada"), findings=[{**findings[1], "line": 12, "claim": "Odd."}])
     return review
 
 

@@ -26,6 +26,7 @@ PAGES = {
     "statistics": "/statistics",
     "projects": "/projects",
     "project": "/projects/{project}",
+    "lessons": "/projects/{project}/lessons",
     "webhooks": "/webhooks",
     "person": "/you",
     "review": "/reviews/{change}",

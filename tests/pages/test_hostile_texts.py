@@ -110,8 +110,19 @@ def plant(url: str, repository: Sandbox) -> Planted:
         generation = desk.claim(change, f"reviewer {SHORT}")
         desk.say(change, "reviewer", EVERYTHING, reviewer_id=f"reviewer {SHORT}")
         desk.say(change, "proposer", EVERYTHING, metadata={SHORT: SHORT})
-        comments = [{"file": path, "line": 1, "body": EVERYTHING} for path in PATHS]
-        desk.verdict(change, "changes_requested", generation, reason=EVERYTHING, comments=comments, counter_patch=diff)
+        findings = [
+            {
+                "file": path,
+                "line": 1,
+                "severity": "nit",
+                "claim": EVERYTHING,
+                "failure": EVERYTHING,
+                "suggestion": EVERYTHING,
+                "category": EVERYTHING[:100],
+            }
+            for path in PATHS
+        ]
+        desk.verdict(change, "changes_requested", generation, reason=EVERYTHING, findings=findings, counter_patch=diff)
         waiting = desk.put_up(**text, **who, **place, diff=diff)
         plan = {"category": "plan_review", "path": PATHS[2]}
         document = desk.put_up(intent=SHORT, **who, **plan, description=EVERYTHING)

@@ -28,13 +28,13 @@ def test_claim_comment_approve_by_keyboard(page: Page, shop: Desk, axe: Check, s
     page.keyboard.type("Why *better*?")
     page.keyboard.press("Control+Enter")
     expect(page.get_by_text("Not sent yet")).to_be_visible()
-    expect(page.get_by_text("1 comment on lines goes with it")).to_be_visible()
+    expect(page.get_by_text("1 finding on lines goes with it")).to_be_visible()
     line(page, 3).focus()
     page.keyboard.press("Enter")
-    expect(page.get_by_label("Comment on a.txt:3")).to_be_focused()
+    expect(page.get_by_label("Finding on a.txt:3")).to_be_focused()
     axe(page)
     page.keyboard.press("Escape")
-    expect(page.get_by_label("Comment on a.txt:3")).to_have_count(0)
+    expect(page.get_by_label("Finding on a.txt:3")).to_have_count(0)
     shot(page, "review-commenting")
 
     page.keyboard.press("a")
@@ -46,7 +46,7 @@ def test_claim_comment_approve_by_keyboard(page: Page, shop: Desk, axe: Check, s
     expect(page.get_by_text("Not sent yet")).to_have_count(0)
     status = shop.status(review)
     assert (status["status"], status["verdict_reason"]) == ("approved", "Good all the same.")
-    [comment] = [entry for entry in shop.discussion(review) if entry["kind"] == "comment"]
+    [comment] = [entry for entry in shop.discussion(review) if entry["kind"] == "finding"]
     assert (comment["file"], comment["line"], comment["body"]) == ("a.txt", 2, "Why *better*?")
 
 
@@ -79,28 +79,28 @@ def test_a_verdict_that_needs_a_reason_asks_for_it(page: Page, shop: Desk, key: 
 def test_comments_stay_over_a_reload_and_can_be_changed_and_sent_alone(page: Page, shop: Desk) -> None:
     review = held(page, shop)
     line(page, 2, side="before").click()
-    page.get_by_label("Comment on a.txt:2 (a removed line)").fill("Keep it")
+    page.get_by_label("Finding on a.txt:2 (a removed line)").fill("Keep it")
     page.reload()
-    expect(page.get_by_label("Comment on a.txt:2 (a removed line)")).to_have_value("Keep it")
+    expect(page.get_by_label("Finding on a.txt:2 (a removed line)")).to_have_value("Keep it")
     page.get_by_role("button", name="Add to the verdict").click()
     page.get_by_role("button", name="Edit", exact=True).click()
-    write(page, "Comment on a.txt:2 (a removed line)", "Keep it, please", "Send now")
+    write(page, "Finding on a.txt:2 (a removed line)", "Keep it, please", "Send now")
     expect(page.locator("table.diff .thread").get_by_text("Keep it, please")).to_be_visible()
     expect(page.get_by_text("Not sent yet")).to_have_count(0)
-    [comment] = [entry for entry in shop.discussion(review) if entry["kind"] == "comment"]
-    assert comment["body"] == "On the removed line 2, `line 2`:\n\nKeep it, please"
+    [comment] = [entry for entry in shop.discussion(review) if entry["kind"] == "finding"]
+    assert comment["body"] == "Keep it, please"
     assert shop.status(review)["status"] == "in_review"
 
 
 def test_comments_may_be_collected_before_the_claim(page: Page, shop: Desk) -> None:
     review = shown(page, shop)
     line(page, 2).click()
-    write(page, "Comment on a.txt:2", "First thoughts", "Add to the verdict")
+    write(page, "Finding on a.txt:2", "First thoughts", "Add to the verdict")
     page.get_by_role("button", name="Claim").click()
-    expect(page.get_by_text("1 comment on lines goes with it")).to_be_visible()
+    expect(page.get_by_text("1 finding on lines goes with it")).to_be_visible()
     page.get_by_role("button", name="Comment", exact=True).click()
     expect(page.locator("table.diff .thread").get_by_text("First thoughts")).to_be_visible()
-    assert shop.status(review)["verdict_reason"] == "See the comments on the lines."
+    assert shop.status(review)["verdict_reason"] == "See the findings on the lines."
 
 
 def test_who_holds_it_and_why_nothing_else_is_offered(page: Page, shop: Desk, windows: Windows) -> None:
@@ -164,22 +164,23 @@ def test_two_windows_talk(page: Page, shop: Desk, windows: Windows, axe: Check) 
     ]
 
 
-def test_comments_are_answered_and_resolved_in_their_places(page: Page, shop: Desk, windows: Windows) -> None:
+def test_a_finding_is_talked_about_answered_and_settled_in_its_place(page: Page, shop: Desk, windows: Windows) -> None:
     review = held(page, shop)
-    shop.verdict(review, "comment", comments=[{"file": "a.txt", "line": 2, "body": "Why?"}])
-    expect(page.locator("table.diff .thread").get_by_text("Why?")).to_be_visible()
-    expect(page.locator("table.diff .thread").get_by_text("You spoke last.")).to_be_visible()
+    shop.verdict(review, "comment", findings=[{"file": "a.txt", "line": 2, "severity": "minor", "claim": "Why?"}])
+    thread = page.locator("table.diff .thread")
+    expect(thread.get_by_text("Why?")).to_be_visible()
     own = windows.open(PROPOSER, at=f"/reviews/{review}")
-    thread = own.locator("table.diff .thread")
-    thread.get_by_text("Answer or resolve").click()
-    thread.get_by_label("Your answer").fill("It reads well.")
-    thread.get_by_role("button", name="Answer", exact=True).click()
-    expect(page.locator("table.diff .thread .answer").get_by_text("It reads well.")).to_be_visible()
-    page.locator("table.diff .thread").get_by_text("Answer or resolve").click()
-    page.locator("table.diff .thread").get_by_role("button", name="Resolve").click()
-    expect(own.locator("table.diff .thread").get_by_text("Resolved", exact=True)).to_be_visible()
-    [comment] = [entry for entry in shop.discussion(review) if entry["kind"] == "comment"]
-    assert comment["resolved_by"] is not None
+    theirs = own.locator("table.diff .thread")
+    theirs.get_by_text("Refute, defer or answer").click()
+    theirs.get_by_label("Your answer").fill("It reads well.")
+    theirs.get_by_role("button", name="Answer", exact=True).click()
+    expect(thread.locator(".answer").get_by_text("It reads well.")).to_be_visible()
+    theirs.get_by_role("button", name="Fixed", exact=True).click()
+    expect(thread.locator(".tag").get_by_text("Fixed")).to_be_visible()
+    thread.get_by_role("button", name="Verified").click()
+    expect(theirs.locator(".tag").get_by_text("Verified")).to_be_visible()
+    [found] = shop.do("list_findings", review_id=review)["findings"]
+    assert (found["state"], found["answered_by"], found["settled_by"]) == ("verified", PROPOSER, "ada")
 
 
 def test_release_and_close(page: Page, shop: Desk) -> None:
@@ -269,7 +270,7 @@ def test_all_that_matters_works_without_a_script(shop: Desk, windows: Windows) -
     expect(page.get_by_text("REASON_REQUIRED")).to_be_visible()
     page.get_by_label("Your verdict on round 1").fill("The second line.")
     page.get_by_label("Line", exact=True).fill("2")
-    write(page, "Comment", "This one.", "Request changes", exact=True)
+    write(page, "Finding", "This one.", "Request changes", exact=True)
     expect(page.locator("#acts").get_by_text("Changes were requested by ada: The second line.")).to_be_visible()
     expect(page.locator("table.diff .thread").get_by_text("This one.")).to_be_visible()
     assert shop.status(review)["status"] == "changes_requested"

@@ -10,7 +10,7 @@ from tests.pages.changes import held, line
 from tests.pages.conftest import Check
 from tests.pages.windows import Windows, write
 
-EDITOR = "Comment on a.txt:2"
+EDITOR = "Finding on a.txt:2"
 
 
 def typed(page: Page, text: str, label: str = EDITOR) -> None:
@@ -30,7 +30,7 @@ def dialog(page: Page) -> Locator:
 
 
 def comments(shop: Desk, review: str) -> list[str]:
-    return [one["body"] for one in shop.discussion(review) if one["kind"] == "comment"]
+    return [one["body"] for one in shop.discussion(review) if one["kind"] == "finding"]
 
 
 def drafts(shop: Desk, review: str) -> list[tuple[str, str]]:

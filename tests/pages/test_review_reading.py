@@ -112,22 +112,24 @@ def test_lines_around_a_change_without_scripts(windows: Windows, shop: Desk, rep
     expect(page.locator("table.diff")).not_to_contain_text("value_50 = 50")
 
 
-def test_comments_stand_below_their_lines(page: Page, shop: Desk, repo: Sandbox) -> None:
+def test_findings_stand_below_their_lines(page: Page, shop: Desk, repo: Sandbox) -> None:
     with_long_file(repo)
     review = shop.put_up(diff=long_edited(repo))
-    comments = [
-        {"file": "long.py", "line": 20, "body": "Why this *number*?"},
-        {"file": "long.py", "line": 60, "body": "And this one, which did not change?"},
-        {"file": "long.py", "body": "A word on all of it."},
+    findings = [
+        {"file": "long.py", "line": 20, "severity": "nit", "claim": "Why this *number*?"},
+        {"file": "long.py", "line": 60, "severity": "nit", "claim": "And this one, which did not change?"},
+        {"file": "long.py", "severity": "nit", "claim": "A word on all of it."},
+        {"severity": "major", "claim": "A word on the whole change."},
     ]
-    shop.verdict(review, "comment", shop.claim(review), comments=comments)
+    shop.verdict(review, "comment", shop.claim(review), findings=findings)
     page.goto(f"/reviews/{review}")
     file = page.locator('.file[data-path="long.py"]')
     below = file.locator("tr:has(a[data-line='20']):not(.deleted) + tr.threads")
     expect(below).to_contain_text("Why this number?")
     # What was said on lines that the diff leaves out, or on the file, stands above its lines.
     expect(file.locator(".unplaced")).to_contain_text(["A word on all of it.", "Line 60:"])
-    expect(page.locator("#file-tree")).to_contain_text("3 comments")
+    expect(page.locator("#findings-above")).to_contain_text("A word on the whole change.")
+    expect(page.locator("#file-tree")).to_contain_text("3 findings")
 
 
 def test_a_project_without_a_repository(page: Page, desk: Desk, repo: Sandbox) -> None:

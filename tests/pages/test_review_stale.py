@@ -152,7 +152,7 @@ def test_a_killed_and_restarted_broker_loses_nothing(
         page.goto(f"/reviews/{review}")
         page.get_by_label("Your verdict on round 1").fill(TYPED)
         line(page, 2).click()
-        page.get_by_label("Comment on a.txt:2").fill("On this line")
+        page.get_by_label("Finding on a.txt:2").fill("On this line")
         own.kill()
         expect(page.get_by_text("offline")).to_be_visible()
         page.get_by_role("button", name="Add to the verdict").click()

@@ -128,5 +128,6 @@ async def discard_draft(services: Services, caller: Caller, request: DiscardDraf
 
 
 def _shown(row: tuple[Any, ...]) -> Draft:
-    found = dict(zip(_COLUMNS, row, strict=True))
-    return Draft(**{**found, "updated_at": isoformat(found["updated_at"])})
+    found: dict[str, Any] = dict(zip(_COLUMNS, row, strict=True))
+    found["updated_at"] = isoformat(found["updated_at"])
+    return Draft(**found)

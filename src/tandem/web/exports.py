@@ -41,7 +41,7 @@ _NOT_IN_FACTS = ("counter_patch", "ground", "intent", "notes", "round", "current
 _SAID = {
     "message": "wrote",
     "question": "asked the proposer",
-    "comment": "commented",
+    "finding": "reported",
     "verdict": "decided",
     "counter_patch": "proposed a counter-patch",
 }
@@ -81,12 +81,14 @@ def facts(proposal: Proposal) -> list[tuple[str, str]]:
 def said(entry: DiscussionEntry) -> DiscussionRow:
     """An entry of the discussion in words."""
     title = f"{entry.author} ({entry.sender_role}) {_SAID.get(entry.kind, entry.kind)}"
+    if entry.kind == "finding":
+        title += f" a finding ({entry.severity})"
     if entry.kind == "verdict" and entry.verdict:
         title += f": {entry.verdict}"
     if entry.file:
         title += f" on {entry.file}" + (f", line {entry.line}" if entry.line else "")
     remarks = [f"resolved by {entry.resolved_by}"] if entry.resolved_by else []
-    if entry.kind == "counter_patch" and entry.status:
+    if entry.status:
         remarks = [entry.status]
     remarks += [f"{one.label} {one.words}" for one in given("metadata", entry.metadata or {})]
     return DiscussionRow(

@@ -1,17 +1,20 @@
-"""Pages to look at only: `/cycles`, hand-off cycles on their track; `/projects` with their settings; `/webhooks`."""
+"""Overviews: `/cycles` on their track; `/projects` with their settings and lessons; `/webhooks`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from itertools import groupby
 from typing import Any
+from urllib.parse import quote
 
 import orjson
+from starlette.responses import Response
 
 from tandem.cycles.answers import CycleHistory, CyclePage, HandoffView
 from tandem.gate.contract import ProjectSettings, SettingView
 from tandem.reviews.answers import AuditPage
-from tandem.web.page import PageRequest, PageResponse, PageRoute, address
+from tandem.reviews.finding_contract import LessonPage
+from tandem.web.page import PageRequest, PageResponse, PageRoute, address, see
 from tandem.webhooks.contract import WebhookList
 
 _CYCLES = "/cycles"
@@ -100,6 +103,31 @@ def _table(setting: SettingView) -> str:
     return setting.name.rpartition(".")[0]
 
 
+_LESSON_ROWS = 50
+
+
+async def show_lessons(request: PageRequest) -> PageResponse:
+    """A project's lessons: what its reviewers are told is no fault."""
+    project = request.path("project")
+    found: LessonPage = await request.call(
+        "list_lessons", project=project, limit=_LESSON_ROWS, page=request.query("page")
+    )
+    following = address(_lessons(project), page=found.next_page) if found.next_page else None
+    values = {"project": project, "lessons": found.lessons, "next_address": following}
+    return PageResponse("lessons.html", values)
+
+
+async def remove_lesson(request: PageRequest) -> Response:
+    """End a lesson: the same finding counts again."""
+    project = request.path("project")
+    await request.call("remove_lesson", project=project, finding_id=request.form.get("finding_id", ""))
+    return see(_lessons(project))
+
+
+def _lessons(project: str) -> str:
+    return f"/projects/{quote(project, safe='')}/lessons"
+
+
 _DELIVERY_ROWS = 50
 
 
@@ -118,5 +146,6 @@ ROUTES = (
     PageRoute(f"{_CYCLES}/{{project}}/{{cycle_id}}", show_cycle),
     PageRoute("/projects", show_projects),
     PageRoute("/projects/{project}", show_settings),
+    PageRoute("/projects/{project}/lessons", show_lessons, remove_lesson),
     PageRoute("/webhooks", show_webhooks),
 )

@@ -156,10 +156,24 @@ async def show(request: PageRequest) -> PageResponse:
             ("By reviewer", "Reviewer", found.by_reviewer),
             ("By project", "Project", found.by_project),
         ),
+        "findings": [
+            ("All", found.total),
+            *((name, tally) for name, tally in found.by_reviewer.items() if any(_found(tally))),
+        ],
+        "found": _found,
+        "found_names": _FOUND,
         "told": told,
         "rounds_of": rounds,
     }
     return PageResponse("statistics.html", values)
+
+
+_FOUND = ("blocker", "major", "minor", "nit", "verified", "upheld", "reopened", "late", "suppressed")
+"""The counts of findings."""
+
+
+def _found(tally: Tally) -> list[int]:
+    return [getattr(tally, name) for name in _FOUND]
 
 
 def rounds(tally: Tally) -> float | None:

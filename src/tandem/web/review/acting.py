@@ -25,6 +25,7 @@ _INSTEAD = {
     "The text here now is not sent; send it again if it is still to be said.",
     "STALE_ROUND": "There is a newer round than the one that this was written about. Look at it, and send this again "
     "if it still holds.",
+    "OPEN_FINDINGS": "Open findings keep the approval back. Say of each below what became of it; or request changes.",
     "TURN_VIOLATION": "Your side spoke last, and the other side comes next. What you wrote stays here until then.",
 }
 _BESIDES = {
@@ -39,12 +40,14 @@ _HOLD = {"review_claimed", "claim_released", "review_reclaimed"}
 _SAID = {"message_sent", "verdict_comment"}
 _DECIDED = {"verdict_submitted", "approval_withdrawn", "review_closed"}
 _PATCH = {"counter_patch_proposed", "counter_patch_rejected", "counter_patch_superseded"}
+_FOUND = {"finding_answered", "finding_settled"}
 _ATTENTION = {"attention_raised", "attention_cleared"}
 
-ANYTHING = frozenset(_CONTENT | _HOLD | _SAID | _DECIDED | _PATCH | _ATTENTION)
+ANYTHING = frozenset(_CONTENT | _HOLD | _SAID | _DECIDED | _PATCH | _FOUND | _ATTENTION)
 CLAIMING = frozenset(_CONTENT | _HOLD | _DECIDED)
 HOLDING = frozenset(_HOLD | _DECIDED)
-JUDGING = frozenset(_CONTENT | _HOLD | _SAID | _DECIDED | _PATCH)
+JUDGING = frozenset(_CONTENT | _HOLD | _SAID | _DECIDED | _PATCH | _FOUND)
+SETTLING = frozenset(_CONTENT | _DECIDED | _FOUND)
 TALKING = frozenset(_CONTENT | _SAID | _DECIDED | _PATCH)
 RERUNNING = frozenset(_CONTENT | _DECIDED)
 RETRYING = frozenset(_CONTENT | _HOLD | _DECIDED | _ATTENTION)
@@ -112,7 +115,8 @@ def told(event: EventView) -> str:
         return f"{actor} had checks run again: {', '.join(data['checks'])}" if "checks" in data else _ended(data)
     if kind in ("verdict_submitted", "verdict_comment"):
         return f"{actor} {_VERDICTS.get(data.get('verdict', ''), 'gave a verdict')}{reason}"
-    return f"{actor} {_REST.get(kind, kind.replace('_', ' '))}{reason}"
+    settled = f"says of {data.get('finding_id')}: {data.get('answer')}" if kind in _FOUND else None
+    return f"{actor} {settled or _REST.get(kind, kind.replace('_', ' '))}{reason}"
 
 
 def _ended(data: Mapping[str, Any]) -> str:
@@ -125,7 +129,8 @@ _REST = {
     "review_created": "submitted it",
     "claim_released": "released it",
     "message_sent": "wrote a message",
-    "message_resolved": "resolved a comment",
+    "message_resolved": "resolved a question",
+    "lesson_removed": "removed the lesson of a finding",
     "counter_patch_proposed": "offered a counter-patch",
     "counter_patch_accepted": "accepted the counter-patch: it is a new round",
     "counter_patch_rejected": "rejected the counter-patch",

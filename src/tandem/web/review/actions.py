@@ -12,6 +12,7 @@ from starlette.responses import JSONResponse, Response
 
 from tandem.errors import InvalidInput, TandemError
 from tandem.reviews.answers import ClaimRenewed
+from tandem.reviews.finding_rules import ANSWERS
 from tandem.server.asgi.calls import parse_json
 from tandem.web.page import PageRequest, PageResponse, PageRoute, see
 from tandem.web.person import TOKEN_FIELD
@@ -25,6 +26,7 @@ from tandem.web.review.acting import (
     NOTHING,
     RERUNNING,
     RETRYING,
+    SETTLING,
     TALKING,
     FormResult,
     changes_since,
@@ -36,7 +38,9 @@ _OWN_FIELDS = frozenset(
     {TOKEN_FIELD, "form_name", "seen", "idempotency_key", "on_round", "claim_generation", "draft_id"}
 )
 """What a form says of the page that it was on, rather than what somebody typed."""
-_MOST_COMMENTS = 500
+_MOST_FINDINGS = 500
+_SETTLED = "settled:"
+"""What the fields of earlier findings in the form of a verdict begin with."""
 
 Arguments = Callable[[PageRequest], dict[str, Any]]
 
@@ -74,55 +78,94 @@ def _reason(request: PageRequest) -> dict[str, Any]:
 
 def verdict_by_form(request: PageRequest) -> dict[str, Any]:
     """A verdict by the form's fields."""
+    found, said = _findings(request), request.form.get("verdict", "comment")
+    reason = request.form.get("reason", "").strip()
+    if found and said in ("comment", "changes_requested"):
+        reason = reason or "See the findings on the lines."
+    verdict = "approved" if said == "all_verified" else said
     return {
         **_held(request),
-        **_reason(request),
-        "verdict": request.form.get("verdict", "comment"),
-        "comments": _comments(request) or None,
+        "reason": reason or None,
+        "verdict": verdict,
+        "findings": found or None,
+        "answers": _settled(request, reason or None, all_verified=said == "all_verified") or None,
         "reviewer_id": request.person.name,
         "round": request.number("on_round"),
     }
 
 
-def _comment(request: PageRequest) -> dict[str, Any]:
-    found = _comments(request)
+def _settled(request: PageRequest, reason: str | None, *, all_verified: bool) -> list[dict[str, Any]]:
+    """What the form says of the earlier findings that it shows; one that is reopened takes the verdict's reason."""
+    otherwise = "verified" if all_verified else ""
+    said = {
+        name.removeprefix(_SETTLED): value or otherwise
+        for name, value in request.form.items()
+        if name.startswith(_SETTLED)
+    }
+    return [
+        {"finding_id": name, "answer": answer, "reason": reason if answer == "reopened" else None}
+        for name, answer in said.items()
+        if answer
+    ]
+
+
+def _finding(request: PageRequest) -> dict[str, Any]:
+    found = _findings(request)
     if not found:
         raise InvalidInput("Write something to say about the line.", field="comment_body")
     where = ", ".join(sorted({f"{one['file']}:{one['line']}" if "line" in one else one["file"] for one in found}))
-    return {**verdict_by_form(request), "verdict": "comment", "reason": f"On {where}."[:500], "comments": found}
+    said = verdict_by_form(request)
+    return {**said, "verdict": "comment", "reason": f"On {where}."[:500], "findings": found, "answers": None}
 
 
-def _comments(request: PageRequest) -> list[dict[str, Any]]:
-    """The comments on lines: those that a script collected, and the one of the fields."""
+def _findings(request: PageRequest) -> list[dict[str, Any]]:
+    """The findings on lines: those that a script collected, and the one of the fields."""
     try:
-        kept: Any = parse_json((request.form.get("comments") or "[]").encode())
+        kept: Any = parse_json((request.form.get("findings") or "[]").encode())
     except orjson.JSONDecodeError:
-        raise InvalidInput("The comments on lines cannot be read; load the page again.", field="comments") from None
+        raise InvalidInput("The findings on lines cannot be read; load the page again.", field="findings") from None
     if not isinstance(kept, list):
-        raise InvalidInput("The comments on lines are no list.", field="comments")
-    found = [_one_comment(item) for item in cast("list[Any]", kept)[:_MOST_COMMENTS]]
+        raise InvalidInput("The findings on lines are no list.", field="findings")
+    found = [_one_finding(item) for item in cast("list[Any]", kept)[:_MOST_FINDINGS]]
     path, line, body = request.form.get("comment_path", ""), request.number("comment_line"), _remark(request)
     if body and path:
-        found.append({"file": path, "body": body} | ({} if line is None else {"line": line}))
+        severity, side = request.form.get("severity", "minor"), request.form.get("comment_side", "new")
+        one = {"file": path, "line": line, "side": side, "severity": severity, "claim": body}
+        found.append(_one_finding(one))
     return found
 
 
 def _remark(request: PageRequest) -> str:
-    """The comment of the fields; on a line that the change removes, behind what the line said."""
+    """The words of the fields; on a line that is not kept itself, behind what the line said."""
     body = request.form.get("comment_body", "").strip()
     quote = request.form.get("quote")
     return f"{quote}\n\n{body}" if quote and body else body
 
 
-def _one_comment(item: Any) -> dict[str, Any]:
+def _one_finding(item: Any) -> dict[str, Any]:
     if not isinstance(item, dict):
-        raise InvalidInput("A comment on a line is no object.", field="comments")
+        raise InvalidInput("A finding on a line is no object.", field="findings")
     given = cast("dict[str, Any]", item)
-    return {name: given[name] for name in ("file", "line", "body") if given.get(name) is not None}
+    names = ("file", "line", "side", "severity", "claim")
+    return {name: given[name] for name in names if given.get(name) is not None}
+
+
+def _settle(request: PageRequest) -> dict[str, Any]:
+    """What a reviewer, or the proposer's side, says of one finding."""
+    said = request.form.get("answer", "")
+    found: dict[str, Any] = {
+        "finding_id": request.form.get("answers", ""),
+        "answer": said,
+        "reason": request.form.get("body", "").strip() or None,
+    }
+    if said not in ANSWERS:
+        found["reviewer_id"] = request.person.name
+        found["claim_generation"] = request.number("claim_generation") if request.form.get("held") else None
+    return found
 
 
 def _message(request: PageRequest) -> dict[str, Any]:
-    """A message by the side that the form speaks for, perhaps about a line or a comment."""
+    """A message by the side that the form speaks for, perhaps about a line or a finding."""
     side = "reviewer" if request.form.get("side") == "reviewer" else "proposer"
     about = {
         "file": request.form.get("file") or request.form.get("comment_path") or None,
@@ -164,7 +207,8 @@ ACTS: Mapping[str, Act] = {
     "claim": Act("claim_review", CLAIMING, lambda request: {"reviewer_id": request.person.name}, keeps=True),
     "release": Act("release_claim", HOLDING, lambda request: _held(request) | _reason(request)),
     "verdict": Act("submit_verdict", JUDGING, verdict_by_form),
-    "comment": Act("submit_verdict", JUDGING, _comment),
+    "comment": Act("submit_verdict", JUDGING, _finding),
+    "settle": Act("answer_finding", SETTLING, _settle),
     "message": Act("add_message", TALKING, _message),
     "resolve": Act("add_message", TALKING, _answer),
     "accept": Act("accept_counter_patch", JUDGING, _decide),

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from markupsafe import Markup
 
 from tandem.reviews.answers import DiscussionEntry, EventView
+from tandem.reviews.finding_contract import FindingView
+from tandem.reviews.finding_rules import OPEN, SEVERITIES, STEPS
 from tandem.web.diffs.markdown import as_written, markdown
 from tandem.web.diffs.syntax import Budget
 from tandem.web.diffs.views import FileView
@@ -18,7 +21,7 @@ from tandem.web.page import PageRequest
 from tandem.web.review.acting import NOTHING, told
 from tandem.web.review.counter_patch import patch_views
 from tandem.web.review.offers import AvailableActions, Remark, offers, patch_remarks, remarks
-from tandem.web.review.view import ReviewView
+from tandem.web.review.view import ReviewView, Spot, spot_of
 
 _KEY_BYTES = 12
 _WORDS_SECONDS = 1.0
@@ -32,6 +35,10 @@ _SAID = {
     "counter_patch_proposed": "counter_patch",
 }
 """Events with an entry of the discussion, and of which kind."""
+_SETTLINGS = ("verified", "upheld", "reopened")
+_ANSWERS = ("fixed", "refuted", "deferred")
+_TOLD = (*_SETTLINGS[:2], *_ANSWERS, "reopened", "open", "late", "suppressed")
+"""States of findings in the order in which they are told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +50,14 @@ class Item:
         at: When, in ISO 8601.
         text: An event in words.
         entry: The entry of the discussion, unless it is an event.
-        comments: A verdict's comments on lines.
+        findings: What a verdict found.
     """
 
     kind: str
     at: str
     text: str = ""
     entry: DiscussionEntry | None = None
-    comments: tuple[DiscussionEntry, ...] = ()
+    findings: tuple[DiscussionEntry, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,24 +83,60 @@ class Acts:
     rounds: tuple[RoundPart, ...]
     time: Budget = field(default_factory=lambda: Budget(_WORDS_SECONDS))
 
-    def thread(self, path: str, line: int | None) -> tuple[DiscussionEntry, ...]:
-        """The comments on a line of the shown round; None stands for the file."""
-        return tuple(
-            entry
-            for entry in self.view.discussion
-            if entry.kind == "comment" and entry.file == path and entry.line == line and entry.round == self.view.round
-        )
+    def thread(self, *spot: Any) -> tuple[FindingView, ...]:
+        """The findings that stand at a spot of the shown round."""
+        return tuple(one for one in self.view.findings if spot_of(one) == spot)
 
-    def commented_lines(self) -> list[tuple[str, int | None]]:
-        """Every line of the shown round that has comments."""
-        commented = self.view.commented
+    def spots(self, but: Container[str] = ()) -> list[Spot]:
+        """Where findings stand, the whole change first; not in the files named."""
+        found = {spot for path, spots in self.view.spots.items() if path not in but for spot in spots}
+        return sorted(found, key=lambda spot: (spot[0], spot[2] or 0, spot[1]))
+
+    def groups(self) -> list[tuple[str, list[FindingView]]]:
+        """The person's own findings and those of others, each with a heading that counts them."""
+        own = [one for one in self.view.findings if one.source == "person" and self.view.names.include(one.author)]
+        others = [one for one in self.view.findings if one not in own]
         return [
-            (path, line) for path in sorted(commented) for line in sorted({*commented[path]}, key=lambda one: one or 0)
+            (f"{whose} {len(found)} {'findings' if len(found) > 1 else 'finding'}: {_counted(found)}".strip(), found)
+            for whose, found in (("Your", own), ("Others'" if own else "", others))
+            if found
         ]
 
-    def answers(self, comment_id: str) -> tuple[DiscussionEntry, ...]:
-        """The messages that answer or settle a comment."""
-        return tuple(entry for entry in self.view.discussion if _answered(entry) == comment_id)
+    def finding(self, name: str) -> FindingView | None:
+        """A finding by its id."""
+        return next((one for one in self.view.findings if one.finding_id == name), None)
+
+    def settlings(self, one: FindingView) -> list[str]:
+        """What the person may say of a finding as a reviewer."""
+        is_theirs = one.source != "person" or self.view.settles_all
+        stays = self.view.state == "approved"
+        return [
+            word
+            for word in (_SETTLINGS if is_theirs and not self.offers.against["settle"] else ())
+            if one.state in STEPS[word] and not (stays and word == "reopened")
+        ]
+
+    def accounts(self, one: FindingView) -> list[str]:
+        """What the person may say of a finding as the proposer, or in the proposer's place."""
+        return [
+            word for word in (() if self.offers.against["account"] else _ANSWERS) if one.state in STEPS[word] - {word}
+        ]
+
+    def to_settle(self) -> list[FindingView]:
+        """Open findings that go with the verdict, the gravest first."""
+        found = (one for one in self.view.findings if one.state in OPEN and self.settlings(one))
+        return sorted(found, key=lambda one: (not one.blocking, SEVERITIES.index(one.severity)))
+
+    def applicable(self) -> list[FindingView]:
+        """Those whose suggestions can be made a counter-patch."""
+        may = bool(self.view.person) and self.view.is_open and self.view.is_current
+        return [
+            one for one in self.view.findings if may and one.suggestion is not None and one.state in OPEN and fits(one)
+        ]
+
+    def answers(self, finding_id: str) -> tuple[DiscussionEntry, ...]:
+        """The messages that are about a finding."""
+        return tuple(entry for entry in self.view.discussion if _answered(entry) == finding_id)
 
     def find(self, entry_id: str | None) -> DiscussionEntry | None:
         """An entry of the discussion by its id."""
@@ -123,8 +166,8 @@ class Acts:
         return patch_remarks(patch.diff) if patch and patch.diff else []
 
     def unresolved(self) -> int:
-        """How many comments on lines no one has settled."""
-        return sum(1 for entry in self.view.discussion if entry.kind == "comment" and not entry.resolved_by)
+        """How many findings no one has settled."""
+        return sum(one.state in OPEN for one in self.view.findings)
 
 
 def values(view: ReviewView, request: PageRequest) -> dict[str, Any]:
@@ -134,8 +177,10 @@ def values(view: ReviewView, request: PageRequest) -> dict[str, Any]:
         "acting": NOTHING,
         "comment_path": request.query("comment_path"),
         "comment_line": request.number("comment_line"),
+        "severities": SEVERITIES,
         "new_key": new_key,
         "thread_id": thread_id,
+        "spot_of": spot_of,
     }
 
 
@@ -144,32 +189,43 @@ def new_key() -> str:
     return secrets.token_urlsafe(_KEY_BYTES)
 
 
-def thread_id(path: str, line: int | None) -> str:
+def thread_id(path: str, side: str, line: int | None) -> str:
     """The name within a page of the thread below a line."""
-    return "thread-" + hashlib.sha256(f"{line} {path}".encode()).hexdigest()[:12]
+    return "thread-" + hashlib.sha256(f"{side} {line} {path}".encode()).hexdigest()[:12]
+
+
+def fits(finding: FindingView) -> bool:
+    """Whether a finding's lines are in the shown round as it was written on them, so that they can be replaced."""
+    place = finding.place
+    return place is not None and place.line is not None and place.changed is False and finding.side == "new"
+
+
+def _counted(found: Iterable[FindingView]) -> str:
+    counts = Counter(one.state for one in found)
+    return ", ".join(f"{counts[state]} {state}" for state in _TOLD if counts[state])
 
 
 def stream(timeline: Iterable[EventView], discussion: Iterable[DiscussionEntry]) -> tuple[RoundPart, ...]:
     """The events of a review with the discussion's entries in their places, by round, oldest first."""
     entries: dict[str, DiscussionEntry] = {}
-    comments: dict[str, list[DiscussionEntry]] = {}
+    findings: dict[str, list[DiscussionEntry]] = {}
     for entry in discussion:
-        if entry.kind == "comment":
-            comments.setdefault(entry.verdict_id or "", []).append(entry)
+        if entry.kind == "finding":
+            findings.setdefault(entry.verdict_id or "", []).append(entry)
         else:
             entries[entry.id] = entry
     rounds: list[tuple[int, list[Item]]] = [(1, [])]
     for event in timeline:
         if event.kind in _NEW_ROUND:
             rounds.append((int(event.data.get("round") or rounds[-1][0] + 1), []))
-        item = _item(event, entries, comments)
+        item = _item(event, entries, findings)
         if item is not None:
             rounds[-1][1].append(item)
     return tuple(RoundPart(number, tuple(items)) for number, items in rounds)
 
 
 def _item(
-    event: EventView, entries: Mapping[str, DiscussionEntry], comments: Mapping[str, list[DiscussionEntry]]
+    event: EventView, entries: Mapping[str, DiscussionEntry], findings: Mapping[str, list[DiscussionEntry]]
 ) -> Item | None:
     if event.kind == "message_resolved" or _is_routine(event):
         return None
@@ -178,7 +234,7 @@ def _item(
     entry = entries.get(name) if kind else None
     if entry is None:  # also where more was said than is shown: the event still tells that something was
         return Item("event", event.at, told(event))
-    return Item(kind, event.at, entry=entry, comments=tuple(comments.get(name, ())))
+    return Item(kind, event.at, entry=entry, findings=tuple(findings.get(name, ())))
 
 
 def _is_routine(event: EventView) -> bool:
@@ -195,7 +251,7 @@ def _is_routine(event: EventView) -> bool:
 
 
 def _answered(entry: DiscussionEntry) -> str | None:
-    """The comment that a message belongs to."""
+    """The finding or question that a message belongs to."""
     if entry.kind not in ("message", "question"):
         return None
     answers = (entry.metadata or {}).get("answers")

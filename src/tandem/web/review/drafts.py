@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from starlette.responses import Response
 
 from tandem.errors import InvalidInput, NotFound, TandemError
+from tandem.reviews.finding_contract import FindingView
 from tandem.reviews.page_contract import CounterPatchDraft, RoundFile
 from tandem.web.diffs.documents import DocumentDiff, compare
 from tandem.web.diffs.views import FileView
@@ -17,7 +18,7 @@ from tandem.web.page import PageRequest, PageResponse, PageRoute, in_worker
 from tandem.web.review.acting import JUDGING, NOTHING, FormResult
 from tandem.web.review.actions import Act, act, verdict_by_form
 from tandem.web.review.counter_patch import patch_views
-from tandem.web.review.discussion import values
+from tandem.web.review.discussion import fits, values
 from tandem.web.review.view import ReviewView, load
 
 MOST_FILES = 20
@@ -199,15 +200,39 @@ async def do(request: PageRequest) -> PageResponse | Response:
 
 
 async def _fresh(request: PageRequest, view: ReviewView) -> Draft:
+    suggested = _suggested(request, view)
     if view.proposal.diff is None:
-        return Draft("text", text=view.proposal.description or "")
+        return Draft("text", text=with_suggestions(view.proposal.description or "", suggested))
     paths = [file.path for file in view.proposal.affected_files]
-    asked = request.http.query_params.getlist("path") or (paths if len(paths) <= _OPENED_AT_ONCE else [])
+    named = [*request.http.query_params.getlist("path"), *(one.place.file for one in suggested if one.place)]
+    asked = [path for path in named if path] or (paths if len(paths) <= _OPENED_AT_ONCE else [])
     try:
         files = await read_all(request, view.review_id, view.round, asked)
     except NotFound as error:
         return Draft("patch", text=view.proposal.diff, why=error.message)
-    return Draft("files", files, others=_others(paths, files))
+    own = {file.path: [one for one in suggested if one.place and one.place.file == file.path] for file in files}
+    made = [replace(file, content=with_suggestions(file.content, own[file.path])) for file in files]
+    return Draft("files", made, others=_others(paths, made))
+
+
+def _suggested(request: PageRequest, view: ReviewView) -> list[FindingView]:
+    """The findings that the address names whose suggestions can be applied."""
+    asked = request.http.query_params.getlist("suggestion")
+    return [one for one in view.findings if one.finding_id in asked and one.suggestion is not None and fits(one)]
+
+
+def with_suggestions(text: str, found: Iterable[FindingView]) -> str:
+    """A text in which suggestions stand for the lines that they are on, of several on one line the first."""
+    lines = text.split("\n")
+    taken = len(lines) + 1
+    order = sorted(found, key=lambda one: one.place.line or 0 if one.place else 0, reverse=True)
+    for one in order:
+        first, last = (one.place.line or 1, one.place.end_line or one.place.line or 1) if one.place else (1, 0)
+        if first <= last < taken:
+            new = (one.suggestion or "").replace("\r\n", "\n").removesuffix("\n")
+            lines[first - 1 : last] = new.split("\n") if new else []
+            taken = first
+    return "\n".join(lines)
 
 
 def _sent(request: PageRequest, view: ReviewView) -> Draft:

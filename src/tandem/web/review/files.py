@@ -26,7 +26,7 @@ from tandem.web.diffs.views import view as painted_view
 from tandem.web.page import PageRequest, PageResponse, PageRoute, in_worker
 from tandem.web.review import discussion
 from tandem.web.review.offers import MOST_FILES, OF_ONE_FILE
-from tandem.web.review.view import ReviewView, find_file, load
+from tandem.web.review.view import ReviewView, Spot, find_file, load
 
 State = Literal["shown", "later", "viewed"]
 Key = tuple[str, int, int, str]
@@ -130,9 +130,9 @@ class FilePart(ShownFile):
         return self.path in self.review.viewed
 
     @property
-    def comments(self) -> int:
-        """How many comments there are on it in this round."""
-        return len(self.review.commented.get(self.path, ()))
+    def findings(self) -> int:
+        """How many findings stand in it."""
+        return len(self.review.spots.get(self.path, ()))
 
     def link(self, under: str = "", **changes: Any) -> str:
         """The address where it is shown by itself, or of something below that."""
@@ -161,25 +161,37 @@ class FilePart(ShownFile):
 
     def threads(self, thread: Callable[[str, str, int | None], Markup]) -> dict[tuple[str, str, int], Markup]:
         """The threads below its lines, by the key that the diff's macros look for."""
-        lines = self.review.commented.get(self.path, ())
-        return {(self.path, self.side, line): thread(self.path, self.side, line) for line in lines if line is not None}
+        found: dict[tuple[str, str, int], Markup] = {}
+        for spot in dict.fromkeys(self.review.spots.get(self.path, ())):
+            if (key := self._key(spot)) is not None:
+                found[key] = found.get(key, Markup()) + thread(*spot)
+        return found
+
+    def _key(self, spot: Spot) -> tuple[str, str, int] | None:
+        """The line that a spot is below; None where it is not for sure in the diff that is shown."""
+        path, side, line = spot
+        # Since a round, the lines before are those of that round; findings know those of the base.
+        if line is None or (side == "before" and self.review.since is not None):
+            return None
+        return path, "before" if self.file.new_path is None else side, line
 
     @property
-    def side(self) -> str:
-        """The side whose line numbers comments mean."""
-        return "before" if self.file.new_path is None else "after"
-
-    @property
-    def unplaced(self) -> list[int | None]:
-        """Commented lines that are not among those shown; None, which stands for the whole file, first."""
-        lines = {*self.review.commented.get(self.path, ())}
+    def unplaced(self) -> list[Spot]:
+        """Where findings stand that are not among the lines shown; the whole file first."""
         rows = self.view.rows if self.view else ()
-        there = {cell.line for row in rows for cell in (row.left, row.right) if cell and cell.side == self.side}
-        return sorted(lines - there, key=lambda line: line or 0)
+        # Side by side, a line that stays is known by its number after the change.
+        there = {
+            (self.path, cell.side, cell.line)
+            for row in rows
+            for cell in (row.left, row.right)
+            if cell and (cell is not row.left or row.right is None or cell.kind == "deleted")
+        }
+        found = {spot for spot in self.review.spots.get(self.path, ()) if self._key(spot) not in there}
+        return sorted(found, key=lambda spot: (spot[2] or 0, spot[1]))
 
     def keep(self, html: Markup) -> Markup:
         """Remembers the lines as HTML, if nothing in them is anybody's own."""
-        if self.is_usual and self.view is not None and not self.view.plain and self.path not in self.review.commented:
+        if self.is_usual and self.view is not None and not self.view.plain and self.path not in self.review.spots:
             _rendered.put(_key(self.review, self.index), html)
         return html
 
@@ -230,7 +242,7 @@ def part(
     content: Content | None = None,
 ) -> FilePart:
     """A file with its lines from one on."""
-    known = _rendered.get(_key(review, index)) if is_usual and file.path not in review.commented else None
+    known = _rendered.get(_key(review, index)) if is_usual and file.path not in review.spots else None
     if known is not None:
         if budget is not None:
             budget.take(len(known))

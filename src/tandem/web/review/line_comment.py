@@ -1,8 +1,8 @@
-"""A comment on one line by a page of its own, for browsers without the script that writes it below the line."""
+"""A finding on one line by a page of its own, for browsers without the script that writes it below the line."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from starlette.responses import Response
@@ -21,34 +21,40 @@ from tandem.web.review.view import ReviewView, find_file, load
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """The line that is commented on.
+    """The line that something is said about.
 
     Attributes:
         index: The file's place in the change.
         path: The file.
         side: Whose number it has.
         number: Its number there.
-        line: The line that a comment on it is kept at; beside a removed one, a line of the file as it would be.
         text: Its text; None for a line that the diff leaves out.
-        is_removed: Whether the file goes on without it, so that a comment has to quote it.
+        is_removed: Whether the file goes on without it.
+        near: Where the lines before are those of another round: the line of the file as it would be beside it.
     """
 
     index: int
     path: str
     side: Literal["before", "after"]
     number: int
-    line: int
     text: str | None
     is_removed: bool = False
+    near: int | None = None
+
+    @property
+    def place(self) -> tuple[str, Literal["before", "after"], int]:
+        """Where a finding on it is kept."""
+        return (self.path, self.side, self.number) if self.near is None else (self.path, "after", self.near)
 
     @property
     def quote(self) -> str:
-        """What a comment on it begins with."""
-        return f"On the removed line {self.number}, `{(self.text or '').rstrip()}`:" if self.is_removed else ""
+        """What a finding begins with that cannot be kept at the line itself."""
+        is_quoted = self.is_removed and self.near is not None
+        return f"On the removed line {self.number}, `{(self.text or '').rstrip()}`:" if is_quoted else ""
 
 
 async def show(request: PageRequest, acting: FormResult = NOTHING, status: int = 200) -> PageResponse:
-    """The line with its comments, and a form.
+    """The line with its findings, and a form.
 
     Raises:
         NotFound: The change has no such file.
@@ -77,29 +83,31 @@ def _find(request: PageRequest, review: ReviewView) -> Spot:
         raise InvalidInput("Name a line: after=NUMBER, or before=NUMBER for one that is removed.", field="after")
     if review.shape == "diff":
         index, file = find_file(request, review)
-        return spot(file, index, "before" if before else "after", number)
-    return spot(source(review), 0, "before" if before else "after", number)
+    else:
+        index, file = 0, source(review)
+    found = spot(file, index, "before" if before else "after", number)
+    return found if review.since is not None else replace(found, near=None)
 
 
 def spot(file: FileDiff, index: int, side: Literal["before", "after"], number: int) -> Spot:
-    """Where a comment on a line of a file belongs."""
+    """Where a finding on a line of a file belongs, if the lines before are not those of the base."""
     lines = [line for hunk in file.hunks for line in hunk.walk()]
     numbers = [line.old_number if side == "before" else line.new_number for line in lines]
     if number not in numbers:
-        return Spot(index, file.path, side, number, number, None)
+        return Spot(index, file.path, side, number, None, near=number if side == "before" else None)
     at = numbers.index(number)
     stays = (line.new_number for line in (*lines[at:], *lines[:at][::-1]) if line.new_number is not None)
-    near = next(stays, number) if side == "before" else number
+    near = next(stays, number) if side == "before" else None
     is_removed = lines[at].new_number is None and any(line.new_number is not None for line in lines)
-    return Spot(index, file.path, side, number, near, lines[at].text, is_removed)
+    return Spot(index, file.path, side, number, lines[at].text, is_removed, near)
 
 
 async def _onward(request: PageRequest) -> str:
-    """To the comment: below its line, or in the discussion."""
+    """To the finding: below its line, or in the discussion."""
     review, found = await _look(request)
     if request.form.get("do") == "message":
         return review.link() + "#talk"
-    anchor = thread_id(found.path, found.line)
+    anchor = thread_id(*found.place)
     # Without a script only some files' lines are on the review's page itself.
     if review.shape != "diff" or dict(states(review, listed(outline(review.diff)))).get(found.index) == "shown":
         return f"{review.link()}#{anchor}"

@@ -29,9 +29,10 @@ class AvailableActions:
 
     Attributes:
         against: The reason against each action, in words for the person; empty if it may be done. `release` is for
-            renewing, too, `verdict` for comments on lines and counter-patches, `decide` for accepting or rejecting
-            the pending counter-patch, `withdraw` for the approval, `answer` for answering a question from the side,
-            `speak` for a message in the proposer's place.
+            renewing, too, `verdict` for findings and counter-patches, `decide` for accepting or rejecting the
+            pending counter-patch, `withdraw` for the approval, `answer` for answering a question from the side,
+            `speak` for a message in the proposer's place, `settle` for findings as a reviewer, `account` for what
+            the proposer says of them.
         side: The side that the person speaks for in the discussion.
         in_place: Whether they would do the proposer's part in the proposer's place.
         from_the_side: Whether a message of theirs is a question to the proposer that takes no turn.
@@ -69,6 +70,8 @@ def offers(view: ReviewView) -> AvailableActions:
         "answer": (Role.PROPOSER, _question(view, allowed)),
         "speak": (Role.PROPOSER, _message(view, allowed, "proposer")),
         "decide": (Role.PROPOSER, _decide(view, allowed)),
+        "settle": (Role.REVIEWER, _settle(view)),
+        "account": (Role.PROPOSER, _account(view, allowed)),
         "close": (Role.PROPOSER, _close(view, allowed)),
         "retry": (Role.ADMIN, _retry(view)),
     }
@@ -108,6 +111,22 @@ def _verdict(view: ReviewView) -> str:
     if view.is_author:
         return "This round is your own: release it, and somebody else gives the verdict."
     return ""
+
+
+def _settle(view: ReviewView) -> str:
+    if not view.person:
+        return _NAMELESS
+    if not view.is_open:
+        return _OVER.get(State(view.state), "Nothing is settled in this state.")
+    if view.is_author:
+        return "It is your own change: somebody else settles its findings."
+    return "" if view.is_holder or view.settles_all else "Claim it first: who holds a review settles its findings."
+
+
+def _account(view: ReviewView, allowed: frozenset[str]) -> str:
+    if not view.person:
+        return _NAMELESS
+    return "" if Action.PROPOSER_MESSAGE in allowed else _OVER.get(State(view.state), "It is over.")
 
 
 def _message(view: ReviewView, allowed: frozenset[str], side: Side) -> str:

@@ -71,6 +71,7 @@ def _diff_values(view: ReviewView, first: int) -> dict[str, Any]:
         "firsts": range(0, len(found.files), MOST_FILES),
         "parts": made,
         "by_index": {part.index: part for part in made},
+        "by_path": {part.path: part for part in made},
         "about": description_html(view.proposal.description),
     }
 

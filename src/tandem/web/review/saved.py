@@ -13,7 +13,7 @@ from tandem.reviews.draft_contract import Draft, DraftPage
 from tandem.web.page import PageRequest, PageRoute
 
 _NO_CONTENT = 204
-_TEXTS = ("kind", "body", "file", "side")
+_TEXTS = ("kind", "body", "file", "side", "severity")
 _NUMBERS = ("round", "line")
 
 

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from urllib.parse import quote
 
 from tandem.contract.access import Names
+from tandem.contract.operation import Role
 from tandem.errors import InvalidInput, NotFound
 from tandem.git.hunks import FileDiff
 from tandem.reviews.answers import (
@@ -21,11 +22,14 @@ from tandem.reviews.answers import (
     ReviewStatus,
 )
 from tandem.reviews.claim_rules import is_own
+from tandem.reviews.finding_contract import FindingView
 from tandem.web.diffs.views import outline
 from tandem.web.page import PageRequest, address
 
 Mode = Literal["unified", "split"]
 Shape = Literal["diff", "document", "text"]
+Spot = tuple[str, Literal["before", "after"], int | None]
+"""The file, the side and the line that a finding stands below; no file for the whole change, no line for the file."""
 
 MODE_COOKIE = "tandem_diff"
 _OPEN = frozenset({"pending", "claimed", "in_review", "changes_requested", "approved"})
@@ -48,7 +52,7 @@ class ReviewView:
         since: The earlier round that the shown one is compared with; None for the whole change.
         mode: How diffs are laid out.
         shape: What the content is: a diff, a document (a text with a path, or a plan), or another text.
-        commented: By path, the line of each comment on the shown round; None stands for the whole file.
+        spots: By path, where each finding stands in the shown round.
         origins: Where renamed files of the shown change came from, by path.
         person: Who looks; empty if they have not said their name.
         roles: What their token is for; None where none is needed, which is everything.
@@ -63,7 +67,7 @@ class ReviewView:
     since: int | None
     mode: Mode
     shape: Shape
-    commented: Mapping[str, list[int | None]]
+    spots: Mapping[str, list[Spot]]
     origins: Mapping[str, str]
     person: str
     roles: frozenset[str] | None
@@ -73,6 +77,11 @@ class ReviewView:
     def proposal(self) -> Proposal:
         """The content of the round that is shown."""
         return self.review.proposal
+
+    @property
+    def findings(self) -> tuple[FindingView, ...]:
+        """All findings of the review, of all rounds, oldest first."""
+        return self.review.findings
 
     @property
     def status(self) -> ReviewStatus:
@@ -157,6 +166,11 @@ class ReviewView:
         return self.roles is None or role in self.roles
 
     @property
+    def settles_all(self) -> bool:
+        """Whether the person's word counts as a person's, also without a claim."""
+        return self.has_role(Role.OPERATOR) or self.has_role(Role.ADMIN)
+
+    @property
     def counter_patch(self) -> CounterPatchView | None:
         """The counter-patch that its proposer has not decided on yet."""
         return self.proposal.counter_patch
@@ -209,10 +223,9 @@ async def load(request: PageRequest, *, events: bool = False, interdiff: bool = 
     while page is not None and len(entries) < _MOST_ENTRIES and _letters(entries) < _MOST_LETTERS:
         following: Discussion = await request.call("get_discussion", review_id=review_id, limit=200, page=page)
         entries, page = entries + following.entries, following.next_page
-    commented: dict[str, list[int | None]] = {}
-    for one in entries:
-        if one.kind == "comment" and one.file and one.round == shown.round:
-            commented.setdefault(one.file, []).append(one.line)
+    spots: dict[str, list[Spot]] = {}
+    for one in review.findings:
+        spots.setdefault(spot_of(one)[0], []).append(spot_of(one))
     return ReviewView(
         review=review,
         discussion=entries,
@@ -222,12 +235,18 @@ async def load(request: PageRequest, *, events: bool = False, interdiff: bool = 
         since=since,
         mode="split" if (view or request.http.cookies.get(MODE_COOKIE)) == "split" else "unified",
         shape=_shape(shown),
-        commented=commented,
+        spots=spots,
         origins={} if since else {file.path: file.old_path for file in shown.affected_files if file.old_path},
         person=request.person.name,
         roles=None if request.person.access is None else request.person.access.roles,
         more={"show": show, "view": view if view in ("unified", "split") else None},
     )
+
+
+def spot_of(finding: FindingView) -> Spot:
+    """Where a finding stands in the shown round."""
+    place = finding.place or finding
+    return place.file or "", "before" if finding.side == "old" else "after", place.end_line or place.line
 
 
 def _letters(entries: tuple[DiscussionEntry, ...]) -> int:

@@ -50,7 +50,7 @@
     if (target.id !== "verdict-form" || !submitter?.hasAttribute("data-needs-reason")) return;
     const reason = target.elements.reason;
     const hint = document.getElementById("reason-hint");
-    const ready = reason.value.trim() || (submitter.value === "comment" && window.tandemComments.count() + (sending ? 0 : window.tandemComments.unsent().length));
+    const ready = reason.value.trim() || (submitter.value !== "rejected" && window.tandemComments.count() + (sending ? 0 : window.tandemComments.unsent().length));
     reason.setAttribute("aria-invalid", String(!ready));
     hint.classList.toggle("missing", !ready);
     if (ready) return;
@@ -144,7 +144,7 @@
 
   // What somebody has opened or closed stays so when the page is brought up to date.
   const opened = new Map();
-  const folds = () => document.querySelectorAll("#acts details[id], #stream details[id], #checks details[id], .thread details[id]");
+  const folds = () => document.querySelectorAll("#findings details[id], #acts details[id], #stream details[id], #checks details[id], .thread details[id]");
   document.addEventListener("htmx:before:swap", () => {
     for (const fold of folds()) opened.set(fold.id, fold.open);
   });

@@ -1,5 +1,5 @@
-// Comments on lines: written below the line, kept in this window and by the broker until they are sent with the verdict
-// (or as a comment now), and the threads of those that were sent, brought up to date as they change.
+// Findings on lines: written below the line, kept in this window and by the broker until they are sent with the verdict
+// (or at once), and the threads of those that were sent, brought up to date as they change.
 (() => {
   "use strict";
   if (window.tandemComments) return;
@@ -25,18 +25,21 @@
 
   // By the broker, too: each as one types.
   function keep(item) {
-    const { id, round, file, side, body, number } = item;
+    const { id, round, file, side, body, number, severity } = item;
     item.saved = false;
-    if (body.trim()) window.tandemSaved?.put({ draft_id: id, kind: "finding", round, file, side, line: number, body });
+    if (body.trim()) window.tandemSaved?.put({ draft_id: id, kind: "finding", round, file, side, severity, line: number, body });
     else window.tandemSaved?.drop(id);
     save();
   }
 
-  // As it is sent. The contract knows lines of the file as it would be; a removed line is quoted.
+  // As it is sent. Since a round, the lines before are those of that round, which the contract does not know: quoted.
   function sent(item) {
     place(item);
-    const body = item.removed ? `On the removed line ${item.number}${item.quote ? `, \`${item.quote}\`` : ""}:\n\n${item.body}` : item.body;
-    return { file: item.file, line: item.line || null, body };
+    const { file, side, number, severity } = item;
+    const shared = { file, severity: severity || "minor", claim: item.body };
+    if (side !== "before" || !acts().dataset.since) return { ...shared, line: number, side: side === "before" ? "old" : "new" };
+    const quote = item.quote ? `, \`${item.quote}\`` : "";
+    return { ...shared, line: item.line || null, claim: item.removed ? `On the removed line ${number}${quote}:\n\n${item.body}` : item.body };
   }
 
   window.tandemComments = {
@@ -44,9 +47,8 @@
     send(body) {
       if (body.get("form_name") !== "verdict") return;
       const going = ready();
-      body.set("comments", JSON.stringify(going.map(sent)));
+      body.set("findings", JSON.stringify(going.map(sent)));
       for (const item of going) body.append("draft_id", item.id);
-      if (going.length && body.get("verdict") === "comment" && !body.get("reason").trim()) body.set("reason", "See the comments on the lines.");
     },
     // What a verdict would leave behind, in words.
     unsent: () => written().filter((item) => !isAdded(item)).map((item) => (isElsewhere(item) ? `${where(item)} (${told(item).toLowerCase()})` : where(item))),
@@ -127,7 +129,7 @@
   function fill(cell, item) {
     const shown = cell.firstElementChild;
     // An editor keeps what is typed in it; a card is drawn again when it says something else.
-    const look = item.open ? "open" : `${told(item)} ${item.body}`;
+    const look = item.open ? "open" : `${told(item)} ${item.severity} ${item.body}`;
     if (shown && shown.dataset.look === look) return;
     const made = item.open ? editor(item) : card(item);
     made.dataset.look = look;
@@ -137,7 +139,7 @@
   function card(item) {
     const made = copy("pending-template");
     made.querySelector(".pending-state").textContent = told(item);
-    made.querySelector(".pending-where").textContent = where(item);
+    made.querySelector(".pending-where").textContent = `${where(item)} · ${item.severity || "minor"}`;
     made.querySelector(".said").textContent = item.body;
     // Where its line is not on the page there is no place for an editor.
     if (lineOf(item)) made.querySelector("[data-pending-edit]").addEventListener("click", () => edit(item));
@@ -148,9 +150,14 @@
 
   function editor(item) {
     const form = copy("comment-template");
-    form.querySelector(".comment-where").textContent = `Comment on ${where(item)}`;
-    const text = form.elements.body;
+    const { body: text, severity } = form.elements;
+    form.querySelector(".comment-where").textContent = `${severity ? "Finding" : "Message"} on ${where(item)}`;
     text.value = item.body;
+    if (severity) severity.value = item.severity ||= "minor";
+    severity?.addEventListener("change", () => {
+      item.severity = severity.value;
+      keep(item);
+    });
     text.addEventListener("input", () => {
       item.body = text.value;
       keep(item);
@@ -184,7 +191,7 @@
     const others = window.tandemSaved?.strays() || [];
     box.hidden = !going.length && !strays.length && !others.length;
     box.replaceChildren();
-    if (going.length) box.append(said("p", "", `${going.length} comment${going.length === 1 ? "" : "s"} on lines go${going.length === 1 ? "es" : ""} with it:`));
+    if (going.length) box.append(said("p", "", `${going.length} finding${going.length === 1 ? "" : "s"} on lines go${going.length === 1 ? "es" : ""} with it:`));
     const links = said("p", "facts", "");
     for (const item of going.filter(lineOf)) {
       const link = said("a", "", where(item));
@@ -266,11 +273,11 @@
   }
 
   async function sendNow(item, how) {
-    const values = { comments: JSON.stringify([sent(item)]) };
-    if (how === "message") Object.assign(values, { body: sent(item).body, file: item.file, line: item.line || "", comments: "[]" });
+    const values = { findings: JSON.stringify([sent(item)]) };
+    if (how === "message") Object.assign(values, { body: sent(item).claim, file: item.file, line: sent(item).line || "", findings: "[]" });
     const source = document.getElementById(how === "message" ? "message-form" : "verdict-form");
     const body = new FormData(source);
-    for (const name of ["reason", "body", "comments"]) body.delete(name);
+    for (const name of ["reason", "body", "findings"]) body.delete(name);
     for (const [name, value] of Object.entries(values)) body.set(name, value);
     body.set("form_name", "comment");
     // Its own key: the form that it borrows from is sent on its own.
@@ -303,9 +310,9 @@
     open(link);
   });
 
-  // Enter or c on a line that has the focus comments on it; c does not claim there.
+  // Enter or c on a line that has the focus opens a finding on it; c does not claim there.
   document.addEventListener("keydown", (event) => {
-    if ((event.key !== "c" && event.key !== "Enter") || event.ctrlKey || event.metaKey || event.altKey || isWriting(event.target)) return;
+    if ((event.key !== "c" && event.key !== "Enter") || event.ctrlKey || event.metaKey || event.altKey || isWriting(event.target) || window.tandemKeys?.isWithin()) return;
     if (event.key === "Enter" && !event.target.matches("tr, td.n a[data-line]")) return;
     const row = document.activeElement?.closest?.("#change table.diff tr.line");
     const link = row && (isLine(document.activeElement) || [...row.querySelectorAll("td.n a[data-line]")].pop());
@@ -324,9 +331,11 @@
         htmx.swap({ target: shown, text: fresh.outerHTML, swap: "outerMorph" });
         continue;
       }
-      const line = lineOf({ file: fresh.dataset.threadPath, number: Number(fresh.dataset.threadLine) });
-      if (!line) continue;
-      const cell = rowBelow(line, `of-${fresh.id}`);
+      const { threadPath: file, threadSide: side, threadLine: number } = fresh.dataset;
+      const line = side === "before" && acts().dataset.since ? null : lineOf({ file, side, number: Number(number) });
+      const isInFile = [...document.querySelectorAll(".review .file[data-path]")].some((one) => one.dataset.path === file);
+      const cell = line ? rowBelow(line, `of-${fresh.id}`) : !isInFile && document.getElementById("findings-above")?.appendChild(document.createElement("div"));
+      if (!cell) continue;
       cell.replaceChildren(document.importNode(fresh, true));
       htmx.process(cell);
     }
@@ -341,11 +350,11 @@
     for (const item of items) {
       const fresh = there.get(item.id)?.body;
       if (fresh === undefined && !isDue(item.id)) keep(item);
-      else if (fresh !== undefined && item.saved && !item.open) item.body = fresh;
+      else if (fresh !== undefined && item.saved && !item.open) Object.assign(item, { body: fresh, severity: there.get(item.id).severity || "minor" });
     }
     for (const one of there.values()) {
       if (items.some((item) => item.id === one.draft_id) || isDue(one.draft_id)) continue;
-      items.push({ id: one.draft_id, file: one.file, side: one.side || "after", number: one.line, round: String(one.round), body: one.body });
+      items.push({ id: one.draft_id, file: one.file, side: one.side || "after", number: one.line, severity: one.severity || "minor", round: String(one.round), body: one.body });
     }
     noteSaved();
     show();

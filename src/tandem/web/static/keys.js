@@ -4,6 +4,7 @@
 (() => {
   "use strict";
   const SEQUENCE_MS = 1200;
+  const DOUBT_MS = 500; // where a key does something itself, and begins a sequence, too
   const BUILT_IN = [
     ["j", "Next"],
     ["k", "Previous"],
@@ -84,14 +85,19 @@
     const hit = all().find((element) => element.dataset.key === pressed);
     clearTimeout(timer);
     begun = "";
-    if (hit) {
+    if (all().some((element) => element.dataset.key.startsWith(pressed + " "))) {
+      begun = pressed;
+      timer = setTimeout(() => {
+        begun = "";
+        if (hit) press(hit);
+      }, hit ? DOUBT_MS : SEQUENCE_MS);
+    } else if (hit) {
       event.preventDefault();
       press(hit);
-    } else if (all().some((element) => element.dataset.key.startsWith(pressed + " "))) {
-      begun = pressed;
-      timer = setTimeout(() => (begun = ""), SEQUENCE_MS);
     }
   });
+
+  window.tandemKeys = { isWithin: () => begun !== "" };
 
   const open = document.getElementById("keys-open");
   open.hidden = false;

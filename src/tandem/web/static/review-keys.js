@@ -80,11 +80,20 @@
     goToRow(by, "tr.line.run");
   }
 
+  // From where one is; what was shown last is in the address.
+  function goToFinding(by) {
+    const list = all("#findings a[data-finding]", root);
+    const here = (document.activeElement?.closest?.(".finding")?.id || location.hash.slice(1)) ?? "";
+    const at = list.findIndex((link) => link.hash === `#${here}`);
+    list[at < 0 ? (by > 0 ? 0 : list.length - 1) : Math.min(list.length - 1, Math.max(0, at + by))]?.click();
+  }
+
   document.getElementById("review-keys")?.addEventListener("click", (event) => {
     const { go, by } = event.target.dataset;
     const file = current();
     if (go === "file") goToFile(Number(by));
     if (go === "change") goToChange(Number(by));
+    if (go === "finding") goToFinding(Number(by));
     if (go === "fold" && file) toggle(file);
     if (go === "layout") document.querySelector("a[data-layout]:not([aria-current])")?.click();
     if (go === "viewed" && file) {

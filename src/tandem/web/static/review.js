@@ -119,6 +119,27 @@
     load(file).then(() => fold(file, true));
   });
 
+  // ----------------------------------------------------------------------------------- findings
+
+  // To a finding, also in a file that is not loaded or is folded.
+  async function showFinding({ hash, dataset: { path } }) {
+    const file = files().find((one) => one.dataset.path === path);
+    if (file && !document.getElementById(hash.slice(1))) await load(file);
+    const place = document.getElementById(hash.slice(1));
+    if (!place) return;
+    if (file?.contains(place)) fold(file, true);
+    history.replaceState(history.state, "", hash);
+    place.focus({ preventScroll: true });
+    place.scrollIntoView({ block: "center" });
+  }
+
+  root.addEventListener("click", (event) => {
+    const link = event.target.closest("a[data-finding]");
+    if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    showFinding(link);
+  });
+
   // ------------------------------------------------------------------------------------ folding
 
   function fold(file, open) {

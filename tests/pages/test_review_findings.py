@@ -1,0 +1,213 @@
+"""Findings on the page: few actions to report and to settle them, through all rounds, and their suggestions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from playwright.sync_api import Locator, Page, expect
+
+from tests.acceptance.reviewing import PROPOSER, Desk, edited
+from tests.git.sandbox import Sandbox
+from tests.pages.changes import held, line, staged
+from tests.pages.conftest import Check, Shot
+from tests.pages.windows import Windows, write
+
+MAJOR = {"file": "a.txt", "line": 2, "severity": "major", "claim": "It is *better*, not best."}
+MINOR = {"file": "a.txt", "line": 2, "severity": "minor", "claim": "Odd.", "suggestion": "good"}
+
+
+class Actions:
+    """Counts what a person does: a key pressed, something clicked, a text typed."""
+
+    def __init__(self, page: Page) -> None:
+        self.count = 0
+        self._page = page
+
+    def click(self, place: Locator) -> None:
+        self._did(place.click)
+
+    def press(self, key: str) -> None:
+        self._did(lambda: self._page.keyboard.press(key))
+
+    def type(self, text: str) -> None:
+        self._did(lambda: self._page.keyboard.type(text))
+
+    def _did(self, one: Callable[[], Any]) -> None:
+        self.count += 1
+        one()
+
+
+def found(shop: Desk, review: str) -> list[dict[str, Any]]:
+    return shop.do("list_findings", review_id=review)["findings"]
+
+
+def test_three_findings_and_a_request_for_changes_take_eight_actions(page: Page, shop: Desk) -> None:
+    review = held(page, shop)
+    ada = Actions(page)
+    for number in (1, 2, 3):
+        ada.click(line(page, number))
+        ada.type(f"Why {number}?")
+    page.keyboard.press("Escape")  # leaves the field; clicking the button does so, too
+    ada.click(page.get_by_role("button", name="Request changes"))
+    ada.click(page.get_by_role("dialog").get_by_role("button", name="Send with it"))
+    expect(page.locator("#acts").get_by_text("Changes were requested by ada")).to_be_visible()
+    assert ada.count <= 8
+    assert [(one["line"], one["severity"]) for one in found(shop, review)][:3] == [(n, "minor") for n in (1, 2, 3)]
+
+
+def test_an_approval_of_round_two_with_all_findings_verified_takes_three_actions(page: Page, shop: Desk) -> None:
+    review = held(page, shop)
+    shop.verdict(review, "changes_requested", shop.status(review)["claim_generation"], findings=[MAJOR, MINOR])
+    shop.revise(review, diff=edited(text="best"))
+    page.goto(f"/reviews/{review}?since=1")
+    expect(page.get_by_role("heading", name="Your 2 findings: 2 open")).to_be_visible()
+    ada = Actions(page)
+    ada.press("c")
+    expect(page.get_by_text("You hold it.")).to_be_visible()
+    ada.press("Shift+V")
+    expect(page.locator("#acts").get_by_text("Approved by ada")).to_be_visible()
+    assert ada.count <= 3
+    assert {one["state"] for one in found(shop, review)} == {"verified"}
+    expect(page.get_by_role("heading", name="Your 2 findings: 2 verified")).to_be_visible()
+
+
+def test_the_severity_of_a_finding_is_chosen_by_key(page: Page, shop: Desk) -> None:
+    review = held(page, shop)
+    line(page, 2).focus()
+    page.keyboard.press("c")
+    page.keyboard.type("It loses data.")
+    page.keyboard.press("Tab")
+    expect(page.get_by_label("Severity")).to_be_focused()
+    page.keyboard.type("bl")
+    page.get_by_role("button", name="Add to the verdict").press("Enter")
+    expect(page.locator(".pending-where")).to_contain_text("blocker")
+    page.reload()
+    expect(page.locator(".pending-where")).to_contain_text("blocker")
+    page.get_by_role("button", name="Comment", exact=True).click()
+    expect(page.locator("table.diff .thread").get_by_text("Blocker")).to_be_visible()
+    [one] = found(shop, review)
+    assert (one["severity"], one["side"], one["line"]) == ("blocker", "new", 2)
+
+
+def test_an_approval_over_open_findings_shows_them_and_keeps_what_was_typed(
+    page: Page, shop: Desk, windows: Windows, axe: Check, shot: Shot
+) -> None:
+    windows.allow("status of 409|status of 4")
+    review = held(page, shop)
+    shop.verdict(review, "comment", findings=[MAJOR, MINOR])
+    expect(page.locator("table.diff .thread").get_by_text("It is better, not best.")).to_be_visible()
+    page.get_by_label("Your verdict on round 1").fill("Good enough.")
+    page.get_by_role("button", name="Approve", exact=True).click()
+    expect(page.get_by_text("Open findings keep the approval back.")).to_be_visible()
+    expect(page.get_by_label("Your verdict on round 1")).to_have_value("Good enough.")
+    axe(page)
+    shot(page, "review-open-findings")
+    chosen = page.get_by_label("It is *better*, not best.")
+    chosen.select_option("Verified")
+    # It stays when the page is brought up to date.
+    shop.say(review, "proposer", "Is it?")
+    expect(page.locator("#stream").get_by_text("Is it?")).to_be_visible()
+    expect(page.get_by_text("prop-1 answers next")).to_have_count(0)
+    expect(chosen).to_have_value("verified")
+    page.get_by_role("button", name="Approve", exact=True).click()
+    expect(page.get_by_text("Not sent yet.")).to_be_visible()  # for what was said meanwhile
+    page.get_by_role("button", name="Approve", exact=True).click()
+    expect(page.locator("#acts").get_by_text("Approved by ada")).to_be_visible()
+    assert [one["state"] for one in found(shop, review)] == ["verified", "open"]
+    assert shop.status(review)["verdict_reason"] == "Good enough."
+
+
+def test_findings_of_an_earlier_round_stand_where_they_are_now(page: Page, shop: Desk, repo: Sandbox) -> None:
+    repo.write("gone.txt", "one\n")
+    repo.write("a.txt", repo.read("a.txt").replace(b"line 4", b"better"))
+    review = shop.put_up(diff=staged(repo))
+    findings = [
+        {**MAJOR, "line": 4},
+        {"file": "gone.txt", "line": 1, "severity": "nit", "claim": "Needless."},
+        {"severity": "nit", "claim": "No tests."},
+    ]
+    shop.decide(review, "changes_requested", findings=findings)
+    text = repo.read("a.txt")
+    repo.write("a.txt", b"new line\n" + text.replace(b"line 4", b"better"))
+    shop.revise(review, diff=staged(repo))
+    page.goto(f"/reviews/{review}")
+    below = page.locator("tr:has(a[data-side='after'][data-line='5']) + tr.threads")
+    expect(below).to_contain_text("from round 1")
+    expect(below).not_to_contain_text("these lines were changed")
+    above = page.locator("#findings-above")
+    expect(above).to_contain_text("No tests.")
+    expect(above).to_contain_text("which is gone")
+    # The keys go through them, in the order of the list, and do not open an editor on the way.
+    for key, place in (("]", below), ("]", above), ("]", above), ("[", above), ("[", below)):
+        page.keyboard.press(key)
+        page.keyboard.press("c")
+        expect(place.locator(".finding:focus")).to_have_count(1)
+    expect(page.get_by_label("Finding on")).to_have_count(0)
+    repo.write("a.txt", b"new line\n" + text.replace(b"line 4", b"best"))
+    shop.revise(review, diff=staged(repo))
+    page.goto(f"/reviews/{review}")
+    expect(page.locator("table.diff .thread")).to_contain_text("these lines were changed")
+
+
+def test_the_proposers_answers_are_behind_a_menu_for_others(page: Page, shop: Desk) -> None:
+    review = held(page, shop)
+    shop.verdict(review, "changes_requested", shop.status(review)["claim_generation"], findings=[MAJOR])
+    thread = page.locator("table.diff .thread")
+    expect(thread.get_by_role("button", name="Verified")).to_be_visible()
+    expect(thread.get_by_role("button", name="Fixed")).to_be_hidden()
+    thread.get_by_text(f"In {PROPOSER}'s place").click()
+    thread.get_by_text("Refute or defer").click()
+    thread.locator("details[open]").get_by_label("Why", exact=True).last.fill("The caller sees to it.")
+    thread.get_by_role("button", name="Refuted").click()
+    expect(thread.get_by_text("The caller sees to it.")).to_be_visible()
+    # Contested, it is a reviewer's again in the same round.
+    assert shop.status(review)["status"] == "pending"
+    thread.get_by_role("button", name="Upheld").click()
+    expect(thread.get_by_text("Upheld", exact=True)).to_be_visible()
+    expect(thread.get_by_role("button", name="Verified")).to_have_count(0)
+    page.goto(f"/projects/{shop.project}/lessons")
+    expect(page.get_by_text("The caller sees to it.")).to_be_visible()
+    page.get_by_role("button", name="Remove the lesson on a.txt").click()
+    expect(page.get_by_text("No lessons.")).to_be_visible()
+    assert shop.do("list_lessons")["lessons"] == []
+
+
+def test_suggestions_become_a_counter_patch(page: Page, shop: Desk) -> None:
+    review = held(page, shop)
+    shop.verdict(review, "comment", findings=[MINOR, {**MINOR, "line": 4, "end_line": 5, "suggestion": "four"}])
+    expect(page.locator("table.diff .thread")).to_have_count(2)
+    page.get_by_text("Apply 2 suggestions").click()
+    page.get_by_role("button", name="Make a counter-patch of them").click()
+    content = page.get_by_label("Content of a.txt")
+    expect(content).to_have_value("line 1\ngood\nline 3\nfour\n" + "".join(f"line {n}\n" for n in range(6, 11)))
+    write(page, "Why", "As suggested.", "Request changes with it", exact=True)
+    expect(page.locator("#counter-patch").get_by_role("heading", name="Counter-patch by ada")).to_be_visible()
+    assert "+good\n" in shop.discussion(review)[-1]["diff"]
+
+
+def test_settling_works_without_a_script(shop: Desk, windows: Windows) -> None:
+    review = shop.put_up(diff=edited())
+    shop.verdict(review, "comment", shop.claim(review, "ada"), findings=[MAJOR, MINOR])
+    page = windows.open(javascript=False, at=f"/reviews/{review}")
+    page.locator("table.diff .finding", has_text="Odd.").get_by_role("button", name="Verified").click()
+    expect(page.get_by_role("heading", name="Your 2 findings: 1 verified, 1 open")).to_be_visible()
+    page.get_by_role("button", name="Approve, all verified").click()
+    expect(page.locator("#acts").get_by_text("Approved by ada")).to_be_visible()
+    assert [one["state"] for one in found(shop, review)] == ["verified", "verified"]
+
+
+def test_a_removed_line_keeps_its_place_and_since_a_round_is_quoted(page: Page, shop: Desk) -> None:
+    review = held(page, shop)
+    shop.verdict(review, "changes_requested", shop.status(review)["claim_generation"])
+    shop.revise(review, diff=edited(text="best"))
+    shop.claim(review, "ada")
+    for address, text in (("", "Of the base."), ("?since=1", "Of round 1.")):
+        page.goto(f"/reviews/{review}{address}")
+        line(page, 2, side="before").click()
+        write(page, "Finding on a.txt:2 (a removed line)", text, "Send now")
+        expect(page.locator(".thread").get_by_text(text)).to_be_visible()
+    kept = [(one["side"], one["line"], one["claim"]) for one in found(shop, review)][1:]
+    assert kept == [("old", 2, "Of the base."), ("new", 2, "On the removed line 2, `better`:\n\nOf round 1.")]
+    # What is at a line of the base stands above the file where another round's lines are shown.
+    expect(page.locator(".unplaced")).to_contain_text("Line 2 before the change:")
