@@ -79,8 +79,8 @@ def test_what_was_found_before_is_settled_and_not_found_again() -> None:
         {"finding_id": f"fn_{at}", "file": one.file, "claim": one.claim, "state": "fixed"}
         for at, one in enumerate(answer({"diff": DIFF}).findings)
     ]
-    mended = {"finding_id": "fn_9", "file": "src/a.py", "claim": "It is gone.", "state": "fixed"}
-    found = answer({"diff": DIFF}, known=Dossier(findings=Listed((*earlier, mended))))
+    corrected = {"finding_id": "fn_9", "file": "src/a.py", "claim": "It is gone.", "state": "fixed"}
+    found = answer({"diff": DIFF}, known=Dossier(findings=Listed((*earlier, corrected))))
     assert found.findings == ()
     said = [(one.finding_id, one.answer) for one in found.answers]
     assert said == [*((one["finding_id"], "reopened") for one in earlier), ("fn_9", "verified")]

@@ -95,7 +95,7 @@ _COMPLETIONS = {
 }
 _ABOUT = {
     "project": PROJECT_HELP,
-    "findings": 'What is wrong: [{"file": "src/a.py", "line": 3, "severity": "minor", "claim": "…"}].',
+    "findings": 'Faults: [{"file": "src/a.py", "line": 3, "severity": "minor", "claim": "…"}].',
     "answers": 'What became of earlier findings: [{"finding_id": "fn_8w1x", "answer": "verified"}].',
     "comments": 'Minor findings, as before: [{"file": "src/a.py", "line": 3, "body": "…"}].',
 }

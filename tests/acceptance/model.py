@@ -62,7 +62,7 @@ class ModelReview:
     effective: dict[int, int] = field(default_factory=dict[int, int])
     """How many effective verdicts each generation gave."""
     requests: set[tuple[str, int]] = field(default_factory=set[tuple[str, int]])
-    """Which persons asked for changes of which rounds, and nobody said that they are made."""
+    """Which persons asked for changes of which rounds, and no one said that they are made."""
 
     @property
     def round(self) -> int:

@@ -175,8 +175,8 @@ def test_what_a_check_reports_is_found_at_its_lines_and_mended_once_it_is_gone(p
     assert [one["claim"] for one in project.do("list_findings", review_id=other)["findings"]] == [found["claim"]]
     project.revise(review, diff=edited(text="good"))
     assert project.ended(review)["lint"]["status"] == "passed"
-    (mended,) = project.do("list_findings", review_id=review)["findings"]
-    assert (mended["finding_id"], mended["state"]) == (found["finding_id"], "verified")
+    (corrected,) = project.do("list_findings", review_id=review)["findings"]
+    assert (corrected["finding_id"], corrected["state"]) == (found["finding_id"], "verified")
 
 
 def test_a_setup_is_made_once_for_each_content_of_its_files(project: Checked) -> None:

@@ -18,7 +18,7 @@ NIT = {"file": "a.txt", "line": 2, "severity": "nitpick", "claim": "Odd word."}
 
 @pytest.fixture
 def agents(broker: BrokerProcess, shop: Desk) -> Iterator[AgentDesk]:
-    """The project of `shop` as its reviewing agents see it: what they say is no person's word."""
+    """The project of `shop` as its reviewing agents see it: their word is no person's word."""
     with AgentDesk(broker.url, shop.project) as opened:
         yield opened
 
@@ -66,7 +66,7 @@ def test_p11_a_proposer_settles_nothing_and_a_reviewer_answers_nothing(shop: Des
         proposer.refused("REASON_REQUIRED", "answer_finding", **asked, answer="refuted", reason=" ")
     with AgentDesk(broker.url, shop.project) as reviewer, shop.unchanged(review):
         reviewer.refused("FORBIDDEN", "answer_finding", **asked, answer="fixed")
-        # A person found it: an agent does not settle that, with whatever claim.
+        # A person found it: an agent does not settle that, with any claim.
         reviewer.refused("FORBIDDEN", "answer_finding", **asked, answer="verified", reviewer_id=REVIEWER)
     with shop.unchanged(review):
         shop.refused("SELF_APPROVAL", "answer_finding", **asked, answer="verified", reviewer_id=PROPOSER)

@@ -35,7 +35,14 @@ def review(shop: Desk) -> str:
 
 @ON_BOTH_DATABASES
 def test_a_draft_is_kept_whole_replaced_by_its_id_and_discarded(shop: Desk, review: str):
-    where = {"file": "a.txt", "line": 2, "end_line": 3, "side": "before", "severity": "minor", "suggestion": "better"}
+    where: dict[str, Any] = {
+        "file": "a.txt",
+        "line": 2,
+        "end_line": 3,
+        "side": "before",
+        "severity": "minor",
+        "suggestion": "better",
+    }
     first = save(shop, review, **where)
     assert shop.do("list_drafts", person=ANNA, review_id=review)["drafts"] == [first]
     assert {name: first[name] for name in where} == where

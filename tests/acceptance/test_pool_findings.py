@@ -54,12 +54,12 @@ def whole(*changes: tuple[int, str], first: str = "") -> str:
 def test_the_next_round_shows_where_a_finding_stands_and_what_was_answered(project: Counter) -> None:
     intent = "in-turn find=2,8 settle"
     review = project.put_up(intent=intent, diff=whole((2, "better"), (8, "worse")))
-    refuted, mended = asked_for_changes(project, review)
-    assert {(one["source"], one["severity"], one["blocking"]) for one in (refuted, mended)} == {
+    refuted, corrected = asked_for_changes(project, review)
+    assert {(one["source"], one["severity"], one["blocking"]) for one in (refuted, corrected)} == {
         ("agent", "major", True)
     }
     say(project, refuted, "refuted", REFUTED)
-    say(project, mended, "fixed")
+    say(project, corrected, "fixed")
     project.revise(review, intent=intent, diff=whole((2, "better"), (8, "best"), first="line 0\n"))
     assert project.decided(review)["status"] == "approved"
 
@@ -110,7 +110,7 @@ def test_small_findings_of_who_read_all_approve_with_notes(project: Counter) -> 
 def test_p11_a_false_alarm_that_is_repeated_twenty_times_blocks_nothing(project: Counter) -> None:
     review = project.put_up(intent="in-turn find=8 settle", diff=edited(text="a change elsewhere"))
     [alarm] = asked_for_changes(project, review)
-    # With nothing left to mend the same round goes to a reviewer again.
+    # With nothing left to correct the same round goes to a reviewer again.
     assert say(project, alarm, "refuted", "The eighth line is as it was meant.")["status"] == "pending"
     project.when(review, lambda one: one["status"] == "approved", "is approved")
     assert [one["state"] for one in findings(project, review)] == ["upheld"]
@@ -138,7 +138,7 @@ def test_p11_who_finds_something_new_each_round_ends_in_the_third_with_a_person(
     assert (status["status"], status["next_action"]) == ("changes_requested", "escalate")
     assert [one["state"] for one in findings(project, review)] == ["verified", "verified", "open"]
 
-    # Nor does another round start them again: what comes later is reviewed, and this waits.
+    # Nor does another round start them again: a later one is reviewed, and this waits.
     project.revise(review, intent="approve", diff=edited(text="try 4"))
     project.approved()
     assert (project.status(review)["status"], len(project.broker.runs(review))) == ("pending", 3)

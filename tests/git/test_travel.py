@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from functools import partial
 
 import pytest
 
@@ -159,7 +160,7 @@ def test_every_line_of_real_files_stands_where_blame_has_it(
     with Repository(sandbox.root) as repository:
         places = repository.find_places({1: landed(before), 2: landed(after)}, spots, 2)
     with ThreadPoolExecutor(4) as threads:
-        kept = list(threads.map(lambda at: blamed(sandbox, str(at), before), range(len(pairs))))
+        kept = list(threads.map(partial(blamed, sandbox, before=before), map(str, range(len(pairs)))))
     lengths = [len(LINE.findall(content)) for _, content in pairs]
     wrong = [
         (spot, found)

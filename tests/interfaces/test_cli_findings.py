@@ -10,7 +10,7 @@ import pytest
 from tests.commandline import Inside
 
 MAJOR = {"file": "a.txt", "line": 2, "severity": "major", "claim": "A word is wanted.", "suggestion": "too"}
-MINOR = {"severity": "P2", "claim": "Say why.", "failure": "Nobody knows."}
+MINOR = {"severity": "P2", "claim": "Say why.", "failure": "No one knows."}
 
 
 def found(tandem: Inside, *findings: dict[str, Any], review_id: str | None = None) -> tuple[str, list[str]]:
@@ -31,7 +31,7 @@ def test_findings_are_listed_with_their_numbers_and_everywhere_these_are_the_sam
     assert shown.startswith(f"{said}\n")
     assert f"major  open  blocking  a.txt:2  {major}  rita" in shown
     assert f"minor  open  the whole change  {minor}" in shown
-    assert shown.index("A word is wanted.") < shown.index("too") < shown.index("Say why.") < shown.index("Nobody knows")
+    assert shown.index("A word is wanted.") < shown.index("too") < shown.index("Say why.") < shown.index("No one knows")
     assert said in tandem.run("review", "status", review_id).stdout
     assert tandem.run("review", "show", review_id).stdout.count(said) == 2
     assert major in tandem.run("findings").stdout

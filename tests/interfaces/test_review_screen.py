@@ -43,13 +43,13 @@ async def test_an_approval_from_the_list_is_the_persons(at: Stage, review_id: st
 
 async def test_a_finding_on_the_line_under_the_cursor_goes_with_the_verdict(at: Stage, review_id: str) -> None:
     await at.press("down", "down", "down", "down", "l")
-    await at.shows("Finding on a.txt, line 2", "Minor. What is wrong")
+    await at.shows("Finding on a.txt, line 2", "Minor. The fault")
     await at.type("why 2?")
     await at.press("ctrl+s")
     await at.shows("minor, not sent yet on line 2", "why 2?")
     # How grave it is one chooses by a key, now or when one comes back.
     await at.press("l", "f2", "f2", "f2")
-    await at.shows("Major. What is wrong")
+    await at.shows("Major. The fault")
     await at.press("ctrl+s")
     await at.shows("major, not sent yet on line 2", "why 2?")
     await at.press("up", "l")
@@ -95,7 +95,7 @@ async def test_findings_of_an_earlier_round_are_settled_with_the_verdict(at: Sta
     await at.shows("Open findings keep the approval back", blocking, "Everything is as it was")
     assert (await at.status(review_id)).status == "pending"
     await at.press("escape", "right_square_bracket", "c", "s")
-    await at.shows("What became of it?", "Too short.", "Verified: it is mended")
+    await at.shows("What became of it?", "Too short.", "Verified: it is corrected")
     await at.press("ctrl+s")
     await at.shows("verified, not sent yet on line 2")
     await at.press("a")

@@ -96,11 +96,11 @@ def test_drafts_are_in_every_window_and_outlive_it(page: Page, shop: Desk, windo
     typed(page, "From here, too")
     looked_at(other)
     expect(card).to_contain_text("From here, too")
-    # Nobody else sees it.
-    nobody = windows.open("bert", at=f"/reviews/{review}")
-    expect(nobody.locator("table.diff tr.line").first).to_be_visible()
-    looked_at(nobody)
-    expect(nobody.locator(".pending-comment")).to_have_count(0)
+    # No one else sees it.
+    stranger = windows.open("bert", at=f"/reviews/{review}")
+    expect(stranger.locator("table.diff tr.line").first).to_be_visible()
+    looked_at(stranger)
+    expect(stranger.locator(".pending-comment")).to_have_count(0)
     card.get_by_role("button", name="Remove").click()
     expect(card).to_have_count(0)
     looked_at(page)

@@ -111,7 +111,7 @@ def test_an_approval_over_open_findings_shows_them_and_keeps_what_was_typed(
     expect(page.get_by_text("prop-1 answers next")).to_have_count(0)
     expect(chosen).to_have_value("verified")
     page.get_by_role("button", name="Approve", exact=True).click()
-    expect(page.get_by_text("Not sent yet.")).to_be_visible()  # for what was said meanwhile
+    expect(page.get_by_text("Not sent yet.")).to_be_visible()  # for a message meanwhile
     page.get_by_role("button", name="Approve", exact=True).click()
     expect(page.locator("#acts").get_by_text("Approved by ada")).to_be_visible()
     assert [one["state"] for one in found(shop, review)] == ["verified", "open"]
@@ -209,5 +209,5 @@ def test_a_removed_line_keeps_its_place_and_since_a_round_is_quoted(page: Page, 
         expect(page.locator(".thread").get_by_text(text)).to_be_visible()
     kept = [(one["side"], one["line"], one["claim"]) for one in found(shop, review)][1:]
     assert kept == [("old", 2, "Of the base."), ("new", 2, "On the removed line 2, `better`:\n\nOf round 1.")]
-    # What is at a line of the base stands above the file where another round's lines are shown.
+    # A finding on a line of the base stands above the file where another round's lines are shown.
     expect(page.locator(".unplaced")).to_contain_text("Line 2 before the change:")

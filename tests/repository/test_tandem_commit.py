@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,7 +26,7 @@ from tests.repository.foreign_hooks import FORMATTERS, called
 from tests.repository.gating import DIGITS, Gated, gate_on, new_repository
 from tests.repository.terminal import Terminal, without_agents
 
-FIXED = {"GIT_AUTHOR_DATE": "1700000000 +0000", "GIT_COMMITTER_DATE": "1700000000 +0000"}
+FIXED: dict[str, Any] = {"GIT_AUTHOR_DATE": "1700000000 +0000", "GIT_COMMITTER_DATE": "1700000000 +0000"}
 SAME = {
     "staged": ["-m", "Count"],
     "all": ["-a", "-m", "Count"],
@@ -190,7 +191,11 @@ def test_git_alone_may_make_the_commit_and_the_next_change_has_a_review_of_its_o
 
 
 def test_a_client_that_switches_hooks_off_for_its_commands_passes_by_none(gated: Gated) -> None:
-    off = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "core.hooksPath", "GIT_CONFIG_VALUE_0": "/dev/null"}
+    off: dict[str, Any] = {
+        "GIT_CONFIG_COUNT": "1",
+        "GIT_CONFIG_KEY_0": "core.hooksPath",
+        "GIT_CONFIG_VALUE_0": "/dev/null",
+    }
     gated.stage(DIGITS)
     first = commit(gated, "-m", "Count", cwd=None, **off)
     assert first.status == NOT_YET

@@ -73,7 +73,7 @@ def find_command(words: Sequence[str]) -> tuple[Any, list[str]]:
         if name not in known and isinstance(command, DefaultGroup):
             # `tandem audit main..HEAD` is short for `tandem audit commits main..HEAD`.
             left.insert(0, name)
-            name = str(TREE[command.name].default)
+            name = str(TREE[command.name or ""].default)
         if name not in known:
             raise LookupError(f"there is no command {name}")
         # Those of the first level are stand-ins until they are asked for.

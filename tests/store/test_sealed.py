@@ -10,9 +10,9 @@ from tandem.store.ledger import SEALED
 OPEN = {
     "ids and names that Tandem, git or a project gave": """
         base base_commit base_files_id becomes branch branches carried commit_id content_id counter_patch_id cycle_id
-        depends_on description_id diff_id draft_id epochs head head_after head_before id incarnation log_id name operation parent
-        parent_id pool_id project projects replaces resolves reverted reverted_by review_id review_ids runner subject
-        target tip tree verdict_id webhook_id workflow accepted trusted signers folders
+        depends_on description_id diff_id draft_id epochs head head_after head_before id incarnation log_id name
+        operation parent parent_id pool_id project projects replaces resolves reverted reverted_by review_id review_ids
+        runner subject target tip tree verdict_id webhook_id workflow accepted trusted signers folders
     """,
     "who did something, by the name that they say or their token has": """
         accepted_by active_role actor agent_role agent_type author created_by overridden_by paused_by person principal

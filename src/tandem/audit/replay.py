@@ -47,7 +47,7 @@ EVENT_PARTS: dict[str, tuple[EventKind, ...]] = {
     "review verdict": (_Kind.VERDICT_SUBMITTED, _Kind.VERDICT_COMMENT, _Kind.APPROVAL_WITHDRAWN),
     "review round findings": (_Kind.REVIEW_CREATED,),
     "review verdict findings": (_Kind.VERDICT_SUBMITTED, _Kind.VERDICT_COMMENT),
-    # As earlier versions kept what is a finding now.
+    # As earlier versions kept findings.
     "review verdict messages": (_Kind.VERDICT_SUBMITTED, _Kind.VERDICT_COMMENT),
     "review findings": (_Kind.FINDING_ANSWERED, _Kind.FINDING_SETTLED, _Kind.LESSON_REMOVED),
     "review counter_patch": (_Kind.COUNTER_PATCH_PROPOSED,),

@@ -28,7 +28,7 @@ def listed(
     *,
     status: Annotated[
         Literal["open", "blocking", "all"] | None,
-        Option("--status", help="Those that nobody settled, those that keep an approval back, or all."),
+        Option("--status", help="Those that no one settled, those that keep an approval back, or all."),
     ] = None,
     number: Annotated[int | None, Option("--round", metavar="N", min=1, help="Their places in this round.")] = None,
     form: Annotated[

@@ -116,7 +116,7 @@ def _finding(file: str, line: int, words: str) -> dict[str, Any]:
 
 
 def _settled(earlier: dict[str, Any], findings: list[dict[str, Any]]) -> dict[str, Any]:
-    """What became of an earlier finding: a defect that is still there is not mended, whatever is said of it."""
+    """What became of an earlier finding: a defect that is still there is not corrected, whatever is said of it."""
     is_there = (earlier.get("file"), earlier["claim"]) in {(one["file"], one["claim"]) for one in findings}
     answer, reason = ("reopened", "It is still there.") if is_there else ("verified", None)
     return {"finding_id": earlier["finding_id"], "answer": answer, "reason": reason}

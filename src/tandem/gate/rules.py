@@ -34,7 +34,7 @@ class Gate(NamedTuple):
     commits: str | None = None
     """What becomes of commits on other branches; None for a switch of an earlier version, which is `reviewed`."""
     threshold: str | None = None
-    """The severity from which on an open finding keeps an approval back; None is what is usual."""
+    """The severity from which on an open finding keeps an approval back; None is the usual one."""
 
     @property
     def subject(self) -> str:

@@ -320,7 +320,7 @@ def started(
         arguments: What follows `git`.
         environment: The whole environment.
         stdout: The descriptor that its output goes to; None for this process's own.
-        stdin: What it reads; None for this process's own.
+        stdin: Its standard input; None for this process's own.
     """
     return _subprocess().Popen(["git", *arguments], env=dict(environment), stdout=stdout, stdin=stdin)
 

@@ -186,7 +186,7 @@ def _at(handle: Handle, commit: str, paths: set[str], known: Mapping[tuple[str, 
     missing = {encode_path(path): path for path in paths - found.keys()}
     with suppress(TandemError):
         there = handle.objects.entries(base_of(handle, RoundPatch(commit, None, ())).tree, missing).entries
-        # Of some files of a base nobody can tell that another is not there.
+        # Of some files of a base no one can tell that another is not there.
         others = {} if handle.bases is not None else dict.fromkeys(missing, handle.layout.objects.absent)
         found |= {missing[name]: entry for name, entry in {**others, **there}.items()}
     return found

@@ -114,7 +114,8 @@ class ReportCheck(WriteRequest):
     reason: Annotated[Text | None, Field(max_length=_REASON_LENGTH, description="Why it ended so.")] = None
     log: Annotated[Text | None, Field(max_length=LOG_BYTES, description="The end of what it wrote.")] = None
     findings: Annotated[
-        list[GivenFinding] | None, Field(max_length=500, description="What it found, and where; not what was settled.")
+        list[GivenFinding] | None,
+        Field(max_length=500, description="Its findings, with their places, that are open now."),
     ] = None
 
 

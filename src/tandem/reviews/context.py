@@ -89,7 +89,7 @@ class Participant:
         """
 
     def threshold(self, unit: Unit, project: str) -> str | None:  # noqa: ARG002 - for who overrides it
-        """The severity from which on an open finding keeps an approval back; None for what is usual."""
+        """The severity from which on an open finding keeps an approval back; None for the usual one."""
         return None
 
     def protected_branches(self, unit: Unit, project: str) -> tuple[str, ...]:  # noqa: ARG002 - as above

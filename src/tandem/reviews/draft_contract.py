@@ -1,4 +1,4 @@
-"""Drafts of what a person writes about a review: what they ask and what they answer. Times are ISO 8601 in UTC."""
+"""Drafts of what a person writes about a review: requests and answers. Times are ISO 8601 in UTC."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class SaveDraft(WriteRequest):
     draft_id: Annotated[Id, Field(description="The person's own name for it.")]
     person: Person
     round: Annotated[RoundNumber, Field(description="The round that it was begun on.")]
-    kind: Annotated[Kind, Field(description="What it becomes when it is sent.")]
+    kind: Annotated[Kind, Field(description="Its kind once it is sent.")]
     body: Annotated[FullText, Field(description="The text.")]
     file: Annotated[FilePath | None, Field(description="The file that it is about.")] = None
     line: Annotated[LineNumber | None, Field(description="The line, or the first of several.")] = None
@@ -87,7 +87,7 @@ class Draft:
     draft_id: Annotated[str, Field(description="The person's own name for it."), Shown("id")]
     person: Annotated[str, Field(description="Whose it is.")]
     round: Annotated[int, Field(description="The round that it was begun on.")]
-    kind: Annotated[str, Field(description="What it becomes when it is sent: `finding`, `message` or `verdict`.")]
+    kind: Annotated[str, Field(description="Its kind once it is sent: `finding`, `message` or `verdict`.")]
     file: Annotated[str | None, Field(description="The file that it is about.")]
     line: Annotated[int | None, Field(description="The line, or the first of several.")]
     end_line: Annotated[int | None, Field(description="The last line, if it is about several.")]

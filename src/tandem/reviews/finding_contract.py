@@ -45,7 +45,7 @@ _FindingId = Annotated[Id, Field(description="The finding.")]
 
 
 class GivenFinding(Request):
-    """What is wrong at one place of the change, or with the whole of it."""
+    """A fault at one place of the change, or of the whole of it."""
 
     file: Annotated[FilePath | None, Field(description="The file; null for the whole change.")] = None
     line: Annotated[_Line | None, Field(description="The first line, from 1; null for the whole file.")] = None
@@ -55,7 +55,7 @@ class GivenFinding(Request):
         Name, Field(description="`blocker`, `major`, `minor` or `nit`; P0 to P3, critical … low are synonyms.")
     ]
     category: Annotated[Name | None, Field(description="What kind of fault, such as `security` or `tests`.")] = None
-    claim: Annotated[FullText, Field(description="What is wrong.")]
+    claim: Annotated[FullText, Field(description="The fault, in words.")]
     failure: Annotated[Text | None, Field(description="How it fails: what triggers it, and what then happens.")] = None
     suggestion: Annotated[Text | None, Field(description="What would replace the lines, exactly.")] = None
     pre_existing: Annotated[bool, Field(description="It was there before this change; such a one never blocks.")] = (
@@ -67,7 +67,7 @@ class GivenSettling(Request):
     """What a reviewer says of an earlier finding."""
 
     finding_id: _FindingId
-    answer: Annotated[Settling, Field(description="`verified`: it is mended. `upheld`: the proposer is right.")]
+    answer: Annotated[Settling, Field(description="`verified`: it is corrected. `upheld`: the proposer is right.")]
     reason: _Reason = None
 
 
@@ -136,7 +136,7 @@ class PlaceView:
     line: Annotated[int | None, Field(description="The first line; null for the whole file.")]
     end_line: Annotated[int | None, Field(description="The last line.")]
     changed: Annotated[
-        bool | None, Field(description="Whether its lines were changed since; null where nobody can tell.")
+        bool | None, Field(description="Whether its lines were changed since; null where no one can tell.")
     ]
 
 
@@ -163,7 +163,7 @@ class FindingView:
     end_line: Annotated[int | None, Field(description="The last line.")]
     side: Annotated[str, Field(description="Lines after the change (`new`) or before it (`old`)."), Shown("hidden")]
     category: Annotated[str | None, Field(description="What kind of fault it is.")]
-    claim: Annotated[str, Field(description="What is wrong."), Shown("block")]
+    claim: Annotated[str, Field(description="The fault, in words."), Shown("block")]
     failure: Annotated[str | None, Field(description="How it fails."), Shown("block")]
     suggestion: Annotated[str | None, Field(description="What would replace the lines."), Shown("block")]
     pre_existing: Annotated[bool, Field(description="Whether it was there before the change.")]
@@ -171,7 +171,7 @@ class FindingView:
     answer: Annotated[str | None, Field(description="The reason of the proposer's latest answer.")]
     answered_by: Annotated[str | None, Field(description="Who gave it."), Shown("person")]
     settled_by: Annotated[str | None, Field(description="Who settled or reopened it last."), Shown("person")]
-    settled_reason: Annotated[str | None, Field(description="What they said to it.")]
+    settled_reason: Annotated[str | None, Field(description="Their reason.")]
     suppressed_by: Annotated[str | None, Field(description="The lesson that it repeats."), Shown("id")]
     fingerprint: Annotated[str | None, Field(description="By which the same finding is known again."), Shown("hidden")]
     created_at: CreatedAt
@@ -183,7 +183,7 @@ class FindingCounts:
     """How many findings there are."""
 
     total: Annotated[int, Field(description="All.")]
-    open: Annotated[int, Field(description="Those that nobody settled.")]
+    open: Annotated[int, Field(description="Those that no one settled.")]
     blocking: Annotated[int, Field(description="Those that keep the approval back.")]
     answered: Annotated[int, Field(description="Those that wait for a reviewer to settle them.")]
 
@@ -219,7 +219,7 @@ class LessonView:
     project: ProjectName
     file: Annotated[str, Field(description="Its file."), Shown("path")]
     category: Annotated[str | None, Field(description="What kind of fault it was called.")]
-    claim: Annotated[str, Field(description="What was said to be wrong."), Shown("block")]
+    claim: Annotated[str, Field(description="The fault that was claimed."), Shown("block")]
     answer: Annotated[str | None, Field(description="Why it is no fault.")]
     settled_by: Annotated[str | None, Field(description="Who agreed."), Shown("person")]
     lines: Annotated[str | None, Field(description="The lines that it is about; others end it."), Shown("block")]

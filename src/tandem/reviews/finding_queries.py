@@ -89,7 +89,7 @@ def unknown(finding_id: str, review_id: str | None = None) -> NotFound:
 
 
 def list_of_project(unit: Unit, project: str, *, is_open: bool, after: tuple[int, int], limit: int) -> list[Finding]:
-    """A project's findings after a place, oldest first; those that nobody settled, or all."""
+    """A project's findings after a place, oldest first; those that no one settled, or all."""
     return _page(unit, tables.OPEN_FINDINGS if is_open else "true", project, after, limit)
 
 
@@ -104,13 +104,13 @@ def _page(unit: Unit, condition: str, project: str, after: tuple[int, int], limi
 
 
 def find_lesson(unit: Unit, project: str, fingerprint: str, severity: str) -> str | None:
-    """The lesson that the same finding would repeat, if there is one; what is graver repeats none."""
+    """The lesson that the same finding would repeat, if there is one; a graver one repeats none."""
     found = unit.all(_lesson, project=project, fingerprint=fingerprint)
     return next((str(row[0]) for row in found if is_grave(row[1], severity)), None)
 
 
 def list_of_persons(unit: Unit, review: Review) -> list[Finding]:
-    """What persons found that nobody settled in other reviews of the same content, and that keeps approvals back."""
+    """What persons found that no one settled in other reviews of the same content, and that keeps approvals back."""
     if review.digest is None:
         return []
     found = unit.list_of(Finding, _of_persons, project=review.project, digest=review.digest, but=review.id)

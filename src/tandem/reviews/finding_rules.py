@@ -1,4 +1,4 @@
-"""Findings: what a reviewer says of a place, what may become of it, and when it keeps an approval back.
+"""Findings: faults that a reviewer names, their states, and when they keep an approval back.
 
 Nothing bypasses `STEPS`: every answer and every settling asks `after()` where it leads.
 """
@@ -30,18 +30,18 @@ _SYNONYMS: Final[dict[str, Severity]] = {
 ANSWERS: Final = frozenset({"fixed", "refuted", "deferred"})
 """What the proposer says of a finding."""
 OPEN: Final = frozenset({"open", "reopened", *ANSWERS})
-"""States in which nobody but the proposer, or no one, has settled it."""
+"""States in which no one but the proposer, or no one, has settled it."""
 _KEPT: Final = frozenset({"late"})
 """States in which it can be answered, and keeps nothing back."""
 _OVER: Final = frozenset({"verified", "upheld"})
 STEPS: Final[dict[str, frozenset[str]]] = {
     **dict.fromkeys(ANSWERS, OPEN | _KEPT),
     "verified": OPEN | _KEPT,
-    # It was no fault of this change, or none that is mended here: what was contested is right.
+    # It was no fault of this change, or none that is corrected here: the proposer is right.
     "upheld": frozenset({"refuted", "deferred"}),
     "reopened": ANSWERS | _OVER | _KEPT | {"suppressed"},
 }
-"""What may be said of a finding, and the states in which it may be."""
+"""The answers that a finding takes, and the states in which it takes them."""
 
 MOST_ANSWERS: Final = 3
 """So many answers to one finding that did not hold, and a person decides."""
@@ -84,7 +84,7 @@ class Finding(NamedTuple):
     category: str | None
     """What kind of fault it is, in a word or two."""
     claim: str
-    """What is wrong."""
+    """The fault, in words."""
     failure: str | None
     """How it fails."""
     suggestion: str | None
@@ -106,7 +106,7 @@ class Finding(NamedTuple):
     settled_by: str | None = None
     """Who settled or reopened it last."""
     settled_reason: str | None = None
-    """What they said to it."""
+    """Their reason."""
     reopenings: int = 0
     """How often a reviewer reopened it."""
     lesson: int = 0
@@ -118,7 +118,7 @@ class Finding(NamedTuple):
 
     @property
     def is_open(self) -> bool:
-        """Whether nobody has settled it."""
+        """Whether no one has settled it."""
         return self.state in OPEN
 
 

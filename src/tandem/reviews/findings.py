@@ -56,7 +56,7 @@ class Given(NamedTuple):
 
     Attributes:
         id: The id that it gets.
-        asked: What was sent.
+        asked: The finding as it was sent.
         severity: The severity that its word means.
         evidence: The lines that it is on, and whether they are older than the rounds that were reviewed.
     """
@@ -184,8 +184,8 @@ def ruled(
     Raises:
         OpenFindings: It approves over findings that its reviewer could settle.
         Forbidden: It settles a person's finding without being one.
-        NotFound: It settles what is no finding of the review.
-        InvalidTransition: A finding does not take what is said of it.
+        NotFound: It settles a finding that the review does not have.
+        InvalidTransition: A finding does not take that answer in its state.
     """
     is_person = _is_person(unit, services, caller, given.reviewer_id)
     threshold = threshold_of(unit, services, review.project)
@@ -231,7 +231,7 @@ def _answered(
         changed[said.finding_id] = _settled(known[said.finding_id], said, names, given.reviewer_id, is_person=is_person)
     if given.verdict == "approved" and is_person:
         for one in known.values():
-            # A later round is what was asked for, if a person says so.
+            # A person who approves a later round says that the request is met.
             if one.is_request and one.is_open and (one.author == given.reviewer_id or one.round < review.round):
                 changed.setdefault(one.id, finding_rules.after(one, "verified", given.reviewer_id, given.reason))
     return changed
@@ -280,7 +280,7 @@ def _open_findings(review: Review, found: list[Finding]) -> OpenFindings:
     more = f", and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
     return OpenFindings(
         f"Open findings keep the approval back: {said}{more}. Say of each in answers whether it is verified (it is"
-        " mended), upheld (the proposer is right) or reopened; or ask for changes.",
+        " corrected), upheld (the proposer is right) or reopened; or ask for changes.",
         review_id=review.id,
         findings=named,
         count=len(found),
@@ -356,7 +356,7 @@ def _made(unit: Unit, review: Review, given: Verdict, found: Given, position: in
 
 
 def _request(unit: Unit, services: Services, review: Review, given: Verdict, position: int) -> Finding:
-    """What stands for a person's request for changes where nothing that they found would keep the approval back."""
+    """A finding for a person's request for changes, where none of theirs would keep the approval back."""
     asked = GivenFinding(severity=finding_rules.THRESHOLD, claim=given.reason or "Changes are requested.")
     found = Given(services.clock.new_id("fn"), asked, finding_rules.THRESHOLD, Evidence())
     return _made(unit, review, given, found, position, is_person=True)._replace(is_request=1)
@@ -365,7 +365,7 @@ def _request(unit: Unit, services: Services, review: Review, given: Verdict, pos
 def _check_reason(services: Services, answer: str, reason: str | None) -> None:
     contents.check_text(services, "reason", reason)
     if answer in ("refuted", "deferred", "reopened") and not (reason or "").strip():
-        raise ReasonRequired(f"Say why it is {answer}: whoever reads it next has to judge that.", field="reason")
+        raise ReasonRequired(f"Say why it is {answer}: who reads it next has to judge that.", field="reason")
 
 
 async def answer_finding(services: Services, caller: Caller, request: AnswerFinding) -> FindingAnswered:
@@ -478,7 +478,7 @@ def _after_answer(review: Review, known: list[Finding], threshold: str) -> Revie
     said = {one.state for one in asked}
     if review.held and review.speaker == "reviewer" and said <= ANSWERS:
         return record_speaker(review, "proposer", "message")
-    # Nothing is left to mend: all was refuted or deferred.
+    # Nothing is left to correct: all was refuted or deferred.
     is_contested = review.state == State.CHANGES_REQUESTED and said <= {"refuted", "deferred"}
     return _contested(review) if is_contested and review.counter_patch_status != "pending" else review
 

@@ -1,4 +1,4 @@
-"""What checks found: taken in with their results, and mended once they no longer find it."""
+"""What checks found: taken in with their results, and corrected once they no longer find it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SAID = ("file", "line", "end_line", "side", "severity", "category", "claim", "f
 def taken(
     unit: Unit, services: Services, review: Review, run: CheckRun, given: Sequence[GivenFinding], now_us: int
 ) -> tuple[Finding, ...]:
-    """What a check found that is not known, and what it no longer finds, which is mended.
+    """The new findings of a check, and those that it no longer has, which are verified.
 
     The same words about the same file are the same finding: its lines may have moved.
     """

@@ -135,7 +135,7 @@ def open_in(
 
 
 def _of_parent(unit: Unit, services: Services, review: Review) -> tuple[Finding, ...]:
-    """What is open of the reviews that this one goes on from: of whole files, as its lines may be of another change."""
+    """The open findings of the reviews that this one goes on from: of whole files, as lines may differ."""
     before = finding_queries.refused_before(unit, review)
     known = {(f.file, f.claim): f for name in before for f in finding_queries.list_of_review(unit, name)}
     here = {"review_id": review.id, "round": 1, "seq": 0, "verdict_id": None, "created_at": review.created_at}

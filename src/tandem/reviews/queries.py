@@ -385,7 +385,7 @@ def find_message(unit: Unit, review_id: str, message_id: str) -> Message | None:
 
 
 def find_question(unit: Unit, review_id: str, but: str) -> str | None:
-    """The newest question from the side that nobody has answered, apart from one."""
+    """The newest question from the side that no one has answered, apart from one."""
     found = unit.all(_newest_question, review_id=review_id, but=but)
     return found[0][0] if found else None
 

@@ -215,7 +215,7 @@ def _day(since: str | None) -> str | None:
 
 
 _FOUND = (*SEVERITIES, "verified", "upheld", "reopened", "late", "suppressed")
-"""What is counted of findings."""
+"""The numbers of findings."""
 
 
 def _tally(rows: Iterable[Row]) -> Tally:

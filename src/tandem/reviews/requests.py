@@ -240,7 +240,7 @@ class SubmitVerdict(WriteRequest):
     reason: Annotated[Reason, Field(description="Required unless approved.")] = None
     counter_patch: Annotated[Text | None, Field(description="Full replacement of the round's diff or text.")] = None
     findings: Annotated[
-        list[GivenFinding] | None, Field(max_length=500, description="What is wrong, and where; all at once.")
+        list[GivenFinding] | None, Field(max_length=500, description="Every fault with its place, all at once.")
     ] = None
     answers: Annotated[
         list[GivenSettling] | None, Field(max_length=500, description="What became of earlier findings.")

@@ -88,7 +88,7 @@ class Action(StrEnum):
     WITHDRAW_APPROVAL = "withdraw_approval"
     """who approved, or an operator: `withdraw_approval`"""
     CONTEST = "contest"
-    """proposer: `answer_finding`, where nothing is left but what was refuted or deferred"""
+    """proposer: `answer_finding`, once all findings are refuted or deferred"""
     CLOSE = "close"
     """proposer: `close_review`"""
 

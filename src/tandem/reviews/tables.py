@@ -225,7 +225,7 @@ drafts = Table(
     Column("file", Text),
     Column("line", Integer),
     Column("end_line", Integer),
-    Column("side", Text, comment="before or after; null for what is on no line"),
+    Column("side", Text, comment="before or after; null without a line"),
     Column("severity", Text),
     Column("body", Text, nullable=False),
     Column("suggestion", Text),

@@ -13,7 +13,7 @@ from tandem.present.shape import Shown
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Counts and mean times for one slice of the reviews; times are null where there were none."""
+    """Counts and mean times for one slice of the reviews; times are None where there were none."""
 
     submitted: Annotated[int, Field(description="Reviews created.")]
     revised: Annotated[int, Field(description="Revisions submitted.")]
@@ -26,7 +26,7 @@ class Tally:
     major: Annotated[int, Field(description="Findings of `major`.")]
     minor: Annotated[int, Field(description="Findings of `minor`.")]
     nit: Annotated[int, Field(description="Findings of `nit`.")]
-    verified: Annotated[int, Field(description="How often one was found to be mended.")]
+    verified: Annotated[int, Field(description="How often one was found to be corrected.")]
     upheld: Annotated[int, Field(description="How often the proposer was right to refute or defer one.")]
     reopened: Annotated[int, Field(description="How often one was opened again.")]
     late: Annotated[int, Field(description="Findings that came late, on lines that did not change.")]

@@ -38,7 +38,7 @@ def answer(status: Mapping[str, Any]) -> str:
 
 
 def _is_from_the_side(status: Mapping[str, Any]) -> bool:
-    """Whether what there is to answer is a question that takes no turn."""
+    """Whether a question waits for an answer that takes no turn."""
     return bool(status.get("question_id")) and status.get("turn") != "proposer"
 
 

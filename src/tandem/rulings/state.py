@@ -76,7 +76,7 @@ class GateFile:
         strict: Whether agents' hooks ask for the approval of plans, too, before they are written.
         sign: Whether approved commits are signed for others' brokers.
         commits: One of `COMMITS`; a file that does not say it is of a version that had `reviewed` alone.
-        at_least: One of them: how strict commits are at the least, whatever the file says. No fact of the file.
+        at_least: One of them: how strict commits are at the least, by any file. No fact of the file.
         python: The interpreter of the hooks.
         source: The folder that has the package.
         hooks: How the hooks were installed.

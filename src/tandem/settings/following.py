@@ -1,6 +1,6 @@
 """The settings of a broker that runs: the user's file is read again when it changes.
 
-An agent of the same user can write that file. What it says of the reviewer pool is taken up as a repository's would be,
+An agent of the same user can write that file. Its reviewer pool is taken up as a repository's would be,
 where it tightens; all of it only with the proof that a person chose it, which `tandem reviewers setup` leaves.
 """
 

@@ -67,7 +67,7 @@ class EventKind(StrEnum):
     MESSAGE_RESOLVED = "message_resolved"
     """A message settled an earlier message."""
     FINDING_ANSWERED = "finding_answered"
-    """The proposer answered a finding: `fixed`, `refuted` or `deferred`. Where nothing is left but what was contested,
+    """The proposer answered a finding: `fixed`, `refuted` or `deferred`. Once all that is open is contested,
     the review is in the queue again.
     """
     FINDING_SETTLED = "finding_settled"

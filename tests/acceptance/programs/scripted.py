@@ -57,7 +57,7 @@ def answer(verdict: str = "approved", **changes: Any) -> str:
 
 
 def finding(claim: str, line: int = 2, severity: str = "major") -> dict[str, Any]:
-    """What is wrong at a line."""
+    """A fault at a line."""
     place = {"file": "a.txt", "line": line, "end_line": None}
     about = {"category": None, "claim": claim, "failure": "Who reads it is misled.", "suggestion": None}
     return {**place, "severity": severity, **about, "pre_existing": False}
@@ -83,13 +83,13 @@ def request() -> None:
 
 
 def find(lines: str = "2", severity: str = "major") -> None:
-    """Asks for changes at lines, for something new each time, and settles what was found before."""
+    """Asks for changes at lines, for something new each time, and settles the earlier findings."""
     found = [finding(f"Wrong in round {facts['round']}.", int(line), severity) for line in lines.split(",")]
     say(answer("changes_requested", reason="It is wrong.", findings=found, answers=settled()))
 
 
 def settle(said: str | None = None) -> None:
-    """Approves, and settles what was found before, as the proposer says unless something else is to be said."""
+    """Approves, and settles the earlier findings, as the proposer says unless an answer is given."""
     say(answer(answers=settled(said)))
 
 

@@ -114,7 +114,7 @@ class Drafts:
         return self._answers.get(review_id, {})
 
     def settle(self, review_id: str, finding_id: str, answer: str, reason: str) -> None:
-        """Keep what is said of an earlier finding."""
+        """Keep the answer to an earlier finding."""
         said = GivenSettling(finding_id=finding_id, answer=cast("Settling", answer), reason=reason or None)
         self._answers.setdefault(review_id, {})[finding_id] = said
 
@@ -304,7 +304,7 @@ class ScreenClient:
         reason: str,
         key: str,
     ) -> None:
-        """Give a verdict on a round with what was found, on a claim that is made first if the person has none.
+        """Give a verdict on a round with its findings, on a claim that is made first if the person has none.
 
         Raises:
             StaleRound: It is no longer the current one.

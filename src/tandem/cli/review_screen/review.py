@@ -409,7 +409,7 @@ class ReviewScreen(LiveScreen):
             keep,
             about,
             texts.SEVERITIES,
-            hint="What is wrong; empty for none",
+            hint="The fault; empty for none",
             is_text_first=True,
         )
         self._ask(question, "Kept: it goes with your next verdict (v).")
@@ -443,7 +443,7 @@ class ReviewScreen(LiveScreen):
         if first.side_of(self.desk.person) == "proposer":
             said.sort(key=lambda word: word not in ANSWERS)
         if not said:
-            self.notify(f"It is {one.state}: nothing more is to be said of it.", markup=False)
+            self.notify(f"It is {one.state}: it takes no more answers.", markup=False)
             return
         with_verdict = first.status.status in texts.UNDECIDED
 

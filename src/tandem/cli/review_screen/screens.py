@@ -116,7 +116,7 @@ class Composer(ModalScreen[bool]):
         return self._codes[max(0, pressed)]
 
     def action_choose(self) -> None:
-        """Choose what comes next, wherever the cursor is."""
+        """Choose the next row, wherever the cursor is."""
         buttons = list(self.query(RadioButton))
         if buttons:
             buttons[(self.query_one(RadioSet).pressed_index + 1) % len(buttons)].value = True
@@ -231,7 +231,7 @@ class Confirm(ModalScreen[bool]):
 
 
 class BracketDialog(ModalScreen[str]):
-    """Waits for the key behind a bracket; ends with what it asks for, or with nothing."""
+    """Waits for the key behind a bracket; ends with its action, or with nothing."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("c", "dismiss('finding')", "Finding"),

@@ -45,14 +45,14 @@ GIVEN = {
 }
 SEVERITIES = {name: name.capitalize() for name in finding_rules.SEVERITIES}
 SAID = {
-    "verified": "Verified: it is mended",
+    "verified": "Verified: it is corrected",
     "upheld": "Upheld: the proposer is right",
     "reopened": "Reopened: it does not hold",
     "fixed": "For its proposer: fixed",
     "refuted": "For its proposer: refuted, it is no fault",
     "deferred": "For its proposer: deferred, it is not for this change",
 }
-"""What is said of a finding."""
+"""The lines of a finding."""
 _MOST_CHECKS = 5
 UNDECIDED = frozenset({"pending", "claimed", "in_review"})
 _HELP = {

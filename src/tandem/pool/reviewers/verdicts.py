@@ -89,7 +89,7 @@ _SETTLING: dict[str, Any] = _closed(
         "answer": {
             "type": "string",
             "enum": [*_SETTLINGS],
-            "description": "verified: it is mended. reopened: it is still wrong. upheld: the proposer is right.",
+            "description": "verified: it is corrected. reopened: it is still wrong. upheld: the proposer is right.",
         },
         "reason": {"type": ["string", "null"], "description": "What you saw; reopened needs it."},
     }

@@ -22,7 +22,7 @@ def upgrade() -> None:
         sa.Column("file", sa.Text(), nullable=True),
         sa.Column("line", sa.Integer(), nullable=True),
         sa.Column("end_line", sa.Integer(), nullable=True),
-        sa.Column("side", sa.Text(), nullable=True, comment="before or after; null for what is on no line"),
+        sa.Column("side", sa.Text(), nullable=True, comment="before or after; null without a line"),
         sa.Column("severity", sa.Text(), nullable=True),
         sa.Column("body", sa.Text(), nullable=False),
         sa.Column("suggestion", sa.Text(), nullable=True),
