@@ -256,3 +256,94 @@ def test_the_findings_of_a_project_come_by_pages(agents: AgentDesk, shop: Desk):
     pages = shop.pages("list_findings", status="open", limit=2)
     assert [len(page["findings"]) for page in pages] == [2, 2, 2]
     assert len({one["finding_id"] for page in pages for one in page["findings"]}) == 6
+
+
+def test_p11_a_lesson_silences_nothing_graver_and_no_person(agents: AgentDesk, shop: Desk):
+    review = shop.put_up(diff=edited())
+    agents.decide(review, "changes_requested", findings=[{**MAJOR, "severity": "minor"}])
+    (alarm,) = (one["finding_id"] for one in found(shop, review))
+    answered(shop, review, alarm, "refuted", reason="It is best.")
+    generation = agents.claim(review, OTHER)
+    agents.verdict(review, "approved", generation, answers=[{"finding_id": alarm, "answer": "upheld"}])
+    for desk, severity, state in ((agents, "nit", "suppressed"), (agents, "blocker", "open"), (shop, "nit", "open")):
+        again = shop.put_up(diff=edited(), phase=f"{severity} {state}")
+        desk.decide(again, "comment", findings=[{**MAJOR, "severity": severity}])
+        assert [one["state"] for one in found(shop, again)] == [state]
+
+
+def test_p11_what_a_person_found_counts_wherever_the_same_content_is_proposed(agents: AgentDesk, shop: Desk):
+    review, other = shop.put_up(diff=edited()), shop.put_up(diff=edited(), phase="2")
+    shop.decide(review, "changes_requested", findings=[MAJOR])
+    given = agents.decide(other, "approved")
+    assert (given["verdict"], given["status"]) == ("comment", "pending")
+    assert review in shop.status(other)["attention"]
+    shop.do("close_review", review_id=review)
+    again = shop.put_up(diff=edited(), phase="3")
+    assert [(one["claim"], one["blocking"]) for one in found(shop, again)] == [(MAJOR["claim"], True)]
+    assert agents.decide(again, "approved")["verdict"] == "comment"
+
+
+def test_p11_a_counter_patch_that_is_accepted_ends_no_dispute(agents: AgentDesk, shop: Desk):
+    review = shop.put_up(diff=edited())
+    for number in range(1, 3):
+        agents.decide(review, "changes_requested", findings=[MAJOR])
+        shop.revise(review, diff=edited(text=f"try {number}"))
+    patch = agents.decide(review, "changes_requested", findings=[MAJOR], counter_patch=edited(text="patched"))
+    shop.accept(review, patch["counter_patch_id"])
+    assert shop.status(review)["attention"]
+    agents.refused("INVALID_TRANSITION", "claim_review", review_id=review, reviewer_id=OTHER)
+
+
+def test_a_deleted_line_is_never_found_late(agents: AgentDesk, shop: Desk, repo: Sandbox):
+    review = shop.put_up(diff=edited())
+    agents.decide(review, "changes_requested", findings=[MAJOR])
+    (first,) = found(shop, review)
+    repo.write("a.txt", "".join(f"line {number}\n" for number in range(1, 11) if number != 7))
+    shop.revise(review, diff=repo.diff())
+    said = [{"finding_id": first["finding_id"], "answer": "verified"}]
+    gone = {**MAJOR, "line": 7, "side": "old", "claim": "It is needed."}
+    generation = agents.claim(review, OTHER)
+    agents.verdict(review, "changes_requested", generation, findings=[gone], answers=said, read_all=True)
+    assert [one["state"] for one in found(shop, review)] == ["verified", "open"]
+
+
+def test_who_answered_for_the_proposer_does_not_judge_that(broker: BrokerProcess, shop: Desk, agents: AgentDesk):
+    review = shop.put_up(diff=edited())
+    agents.decide(review, "changes_requested", findings=[MAJOR])
+    (major,) = found(shop, review)
+    with Desk(broker.url, shop.project, agent="ann") as ann:
+        answered(ann, review, major["finding_id"], "refuted", reason="It is best.")
+        ann.claim(review, "ann")
+        said = [{"finding_id": major["finding_id"], "answer": "upheld"}]
+        ann.refused(
+            "SELF_APPROVAL", "submit_verdict", review_id=review, verdict="approved", claim_generation=2, answers=said
+        )
+
+
+def test_an_agent_that_calls_by_the_name_of_its_client_is_no_person(broker: BrokerProcess, shop: Desk):
+    review = shop.put_up(diff=edited())
+    shop.decide(review, "changes_requested", findings=[MAJOR])
+    (major,) = found(shop, review)
+    with Desk(broker.url, shop.project, agent="claude-code") as agent:
+        asked = {"review_id": review, "finding_id": major["finding_id"], "answer": "verified", "reviewer_id": OTHER}
+        agent.refused("FORBIDDEN", "answer_finding", **asked)
+
+
+def test_a_reviewer_that_claims_is_told_what_was_found_and_what_was_none(agents: AgentDesk, shop: Desk):
+    review = shop.put_up(diff=edited())
+    agents.decide(review, "changes_requested", findings=[MAJOR, {**MAJOR, "line": 5, "category": "tests"}])
+    first, second = (one["finding_id"] for one in found(shop, review))
+    for one in (first, second):
+        answered(shop, review, one, "refuted", reason="It is best.")
+    told = agents.do("claim_review", review_id=review, reviewer_id=OTHER)
+    assert [one["finding_id"] for one in told["findings"]] == [first, second]
+    said = [{"finding_id": first, "answer": "upheld"}, {"finding_id": second, "answer": "upheld"}]
+    agents.verdict(review, "approved", told["claim_generation"], answers=said)
+    other = shop.put_up(diff=edited(text="other"))
+    told = agents.do("claim_review", review_id=other, reviewer_id=OTHER)
+    assert (told["findings"], len(told["lessons"])) == ([], 2)
+
+
+def test_the_threshold_is_loosened_by_a_person_alone_also_while_the_gate_is_off(shop: Desk):
+    shop.refused("FORBIDDEN", "set_gate", enabled=False, threshold="blocker")
+    assert shop.do("set_gate", enabled=False, threshold="nit")["threshold"] == "nit"

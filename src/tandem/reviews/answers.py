@@ -37,7 +37,7 @@ from tandem.contract.work import Work
 from tandem.git.changes import AffectedFile
 from tandem.present.shape import Shown
 from tandem.reviews.check_contract import CheckView, ConflictWith, GroundView, UnapprovedRange
-from tandem.reviews.finding_contract import FindingCounts, FindingView
+from tandem.reviews.finding_contract import FindingCounts, FindingView, LessonView
 
 Files = Annotated[tuple[AffectedFile, ...], Field(description="The files that the content touches.")]
 LeaseEnd = Annotated[str, Field(description="When the claim ends unless it is renewed.")]
@@ -287,6 +287,12 @@ class Claim:
     claim_generation: ClaimGeneration | None = None
     lease_expires_at: LeaseEnd | None = None
     round: RoundNumber | None = None
+    findings: Annotated[
+        tuple[FindingView, ...], Field(description="The open findings of earlier rounds: your verdict answers each.")
+    ] = ()
+    lessons: Annotated[
+        tuple[LessonView, ...], Field(description="False alarms in these files, which count for nothing again.")
+    ] = ()
     applies_to_head: Annotated[
         bool | None,
         Field(description="Whether the round still applies to the project's HEAD; null if nobody can tell."),

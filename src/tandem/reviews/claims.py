@@ -12,11 +12,12 @@ from tandem.contract.caller import Caller
 from tandem.core.clock import MICROSECONDS, isoformat
 from tandem.errors import InvalidTransition, StaleClaim, TandemError, Unavailable
 from tandem.reviews import claim_rules as claims
-from tandem.reviews import contents, grounds, views, writing
+from tandem.reviews import contents, finding_queries, grounds, views, writing
 from tandem.reviews import queries as reviews
 from tandem.reviews.answers import Claim, ClaimReleased, ClaimRenewed, ReviewStatus
 from tandem.reviews.check_contract import GroundView
-from tandem.reviews.context import Services
+from tandem.reviews.context import Services, threshold_of
+from tandem.reviews.finding_contract import lesson_view, view
 from tandem.reviews.requests import ClaimReview, ReleaseClaim, RenewClaim, RetryReview
 from tandem.reviews.rounds import Round, with_turn
 from tandem.reviews.rules import Action, Review, State, step
@@ -139,7 +140,21 @@ def _claim(services: Services, unit: Unit, review: Review, now: _Now) -> Claim:
     shown = views.proposal(unit, services, reviews.get_content(unit, review.id))
     if now.ground is not None:
         shown = replace(shown, ground=now.ground)
-    return views.answer(Claim, services.waits, unit, review, review=shown, applies_to_head=now.applies_to_head)
+    files = {one.path for one in shown.affected_files}
+    lessons = finding_queries.list_lessons(
+        unit, review.project, after=finding_queries.BEFORE_ALL, limit=services.policy.page_limit
+    )
+    threshold = threshold_of(unit, services, review.project)
+    return views.answer(
+        Claim,
+        services.waits,
+        unit,
+        review,
+        review=shown,
+        findings=tuple(view(f, threshold) for f in finding_queries.list_of_review(unit, review.id) if f.is_open),
+        lessons=tuple(lesson_view(one) for one in lessons if one.file in files),
+        applies_to_head=now.applies_to_head,
+    )
 
 
 async def _applies_to_head(services: Services, project: str, current: Round) -> bool | None:

@@ -22,9 +22,10 @@ from tandem.git.reviewed_tree import RoundContent
 from tandem.git.rounds import RoundPatch
 from tandem.git.validation import parse_only
 from tandem.projects.registry import ProjectMoved
-from tandem.reviews import grounds, queries
+from tandem.reviews import finding_rules, grounds, queries
 from tandem.reviews.check_rules import CheckStatus, PlannedCheck, unusable
 from tandem.reviews.context import Services
+from tandem.reviews.finding_contract import GivenFinding
 from tandem.reviews.requests import CreateReview
 from tandem.reviews.rounds import Round
 from tandem.rulings import trust
@@ -73,6 +74,31 @@ def check_text(services: Services, field: str, text: str | None) -> None:
         TooLarge: It is.
     """
     _check_size(field, text, services.policy.text_limit_bytes, "text_limit_bytes")
+
+
+def check_finding(services: Services, one: GivenFinding) -> None:
+    """Refuse a finding whose severity or place is none.
+
+    Raises:
+        InvalidInput: It is.
+        TooLarge: A text is over the limit.
+    """
+    for name in ("claim", "failure", "suggestion"):
+        check_text(services, name, getattr(one, name))
+    if finding_rules.severity_of(one.severity) is None:
+        raise InvalidInput(
+            f"'{one.severity}' is no severity: say blocker, major, minor or nit.",
+            field="severity",
+            allowed=list(finding_rules.SEVERITIES),
+        )
+    if one.file is not None and (reason := unsafe_reason(one.file)) is not None:
+        raise InvalidInput(f"The path {one.file!r} {reason}; name a file of the repository.", field="file")
+    if one.line is None and (one.end_line is not None or one.suggestion is not None):
+        raise InvalidInput("Say where it begins: send line with end_line, and with a suggestion.", field="line")
+    if one.line is not None and one.file is None:
+        raise InvalidInput("A line is one of a file: send file, too.", field="file")
+    if one.end_line is not None and one.line is not None and one.end_line < one.line:
+        raise InvalidInput("end_line is before line.", field="end_line")
 
 
 def check_metadata(services: Services, metadata: dict[str, Any] | None) -> str:

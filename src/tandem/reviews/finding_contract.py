@@ -253,6 +253,11 @@ def view(finding: Finding, threshold: str, place: PlaceView | None = None) -> Fi
     )
 
 
+def lesson_view(finding: Finding) -> LessonView:
+    """A lesson as it is answered."""
+    return shown(LessonView, finding, finding_id=finding.id)
+
+
 OPERATIONS = (
     Operation("list_findings", "findings", "list", ListFindings, FindingPage, ALL, READ),
     Operation("answer_finding", "findings", "answer", AnswerFinding, FindingAnswered, PROPOSER | REVIEWER, WRITE),

@@ -6,11 +6,9 @@ from collections.abc import Collection
 from typing import Final, Literal, NamedTuple
 
 from tandem.contract.access import Names
-from tandem.contract.answer import shown
 from tandem.contract.caller import Caller
 from tandem.contract.operation import Role
 from tandem.errors import Forbidden, InvalidInput, InvalidTransition, OpenFindings, ReasonRequired, SelfApproval
-from tandem.git.names import unsafe_reason
 from tandem.git.travel import Spot
 from tandem.reviews import claim_rules as claims
 from tandem.reviews import contents, finding_queries, finding_rules, places, views, writing
@@ -26,11 +24,11 @@ from tandem.reviews.finding_contract import (
     GivenSettling,
     LessonPage,
     LessonRemoved,
-    LessonView,
     ListFindings,
     ListLessons,
     PlaceView,
     RemoveLesson,
+    lesson_view,
     view,
 )
 from tandem.reviews.finding_rules import ANSWERS, Finding, blocks, may_settle
@@ -110,32 +108,13 @@ def given_in(services: Services, request: SubmitVerdict) -> list[GivenFinding]:
     ]
     found = [*(request.findings or ()), *comments]
     for one in found:
-        _check(services, one)
+        contents.check_finding(services, one)
     for settled in request.answers or ():
         _check_reason(services, settled.answer, settled.reason)
     named = [one.finding_id for one in request.answers or ()]
     if twice := next((one for one in named if named.count(one) > 1), None):
         raise InvalidInput(f"answers says two things of {twice}: say one.", field="answers", finding_id=twice)
     return found
-
-
-def _check(services: Services, one: GivenFinding) -> None:
-    for name in ("claim", "failure", "suggestion"):
-        contents.check_text(services, name, getattr(one, name))
-    if finding_rules.severity_of(one.severity) is None:
-        raise InvalidInput(
-            f"'{one.severity}' is no severity: say blocker, major, minor or nit.",
-            field="severity",
-            allowed=list(finding_rules.SEVERITIES),
-        )
-    if one.file is not None and (reason := unsafe_reason(one.file)) is not None:
-        raise InvalidInput(f"The path {one.file!r} {reason}; name a file of the repository.", field="file")
-    if one.line is None and (one.end_line is not None or one.suggestion is not None):
-        raise InvalidInput("Say where it begins: send line with end_line, and with a suggestion.", field="line")
-    if one.line is not None and one.file is None:
-        raise InvalidInput("A line is one of a file: send file, too.", field="file")
-    if one.end_line is not None and one.line is not None and one.end_line < one.line:
-        raise InvalidInput("end_line is before line.", field="end_line")
 
 
 async def prepare(services: Services, request: SubmitVerdict) -> tuple[Given, ...]:
@@ -558,7 +537,7 @@ async def list_lessons(services: Services, caller: Caller, request: ListLessons)
     listed, following = pages.cut(services, found, request.limit, lambda one: (one.seq, one.position))
     wanted = None if request.files is None else frozenset(request.files)
     shown_ = (one for one in listed if wanted is None or one.file in wanted)
-    return LessonPage(tuple(shown(LessonView, one, finding_id=one.id) for one in shown_), following)
+    return LessonPage(tuple(map(lesson_view, shown_)), following)
 
 
 async def remove_lesson(services: Services, caller: Caller, request: RemoveLesson) -> LessonRemoved:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 from tandem.reviews import finding_queries, finding_rules
 from tandem.reviews.check_rules import CheckRun
@@ -20,10 +22,9 @@ def taken(
 ) -> tuple[Finding, ...]:
     """The new findings of a check, and those that it no longer has, which are verified.
 
-    The same words about the same file are the same finding: its lines may have moved.
+    The same words about the same file, for the same time, are the same finding: its lines may have moved.
     """
-    known = {_what(one): one for one in _of(unit, review.id, run.name)}
-    found = {_what(one): one for one in given}
+    known, found = _numbered(_of(unit, review.id, run.name)), _numbered(given)
     gone = [one for what, one in known.items() if what not in found and one.is_open]
     new = [one for what, one in found.items() if what not in known]
     return (
@@ -46,8 +47,18 @@ def _of(unit: Unit, review_id: str, name: str) -> list[Finding]:
     return [one for one in known if (one.source, one.author) == ("check", name)]
 
 
-def _what(one: Finding | GivenFinding) -> tuple[str | None, str | None, str]:
-    return one.file, one.category, one.claim
+_One = TypeVar("_One", Finding, GivenFinding)
+
+
+def _numbered(listed: Iterable[_One]) -> dict[tuple[str | None, str | None, str, int], _One]:
+    """Findings by their file, category and words, and how many of those came before."""
+    seen: Counter[tuple[str | None, str | None, str]] = Counter()
+    found: dict[tuple[str | None, str | None, str, int], _One] = {}
+    for one in listed:
+        what = (one.file, one.category, one.claim)
+        found[(*what, seen[what])] = one
+        seen[what] += 1
+    return found
 
 
 def _made(services: Services, review: Review, run: CheckRun, one: GivenFinding, position: int, now_us: int) -> Finding:
