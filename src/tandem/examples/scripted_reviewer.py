@@ -27,7 +27,7 @@ DEFECTS = {
         r"\beval\("
     ): "eval runs any text that it is given. Use a parser that only reads values, such as ast.literal_eval.",
 }
-"""Defects of an added line, each with what is wrong."""
+"""Defects of an added line, each with its words."""
 
 _SLOW_SECONDS = 0.7
 _HANG_SECONDS = 3600.0
@@ -45,7 +45,7 @@ _READ = re.compile(r'^The nonce of file (?P<file>[0-9]+) is "(?P<nonce>[0-9a-f]+
 """Follows each file of the change: shows that the file was read to its end."""
 
 _EARLIER = "earlier findings (JSON)"
-"""The frame of what was found before and has to be answered."""
+"""The frame of the earlier findings that have to be answered."""
 
 _DIGEST = re.compile(r'^For `digest` write (?P<digest>"[^"\n]*"|null):', re.MULTILINE)
 _DIFF_FILE = re.compile(
@@ -116,7 +116,7 @@ def _finding(file: str, line: int, words: str) -> dict[str, Any]:
 
 
 def _settled(earlier: dict[str, Any], findings: list[dict[str, Any]]) -> dict[str, Any]:
-    """What became of an earlier finding: a defect that is still there is not corrected, whatever is said of it."""
+    """What became of an earlier finding: a defect that is still there is not corrected, by any answer."""
     is_there = (earlier.get("file"), earlier["claim"]) in {(one["file"], one["claim"]) for one in findings}
     answer, reason = ("reopened", "It is still there.") if is_there else ("verified", None)
     return {"finding_id": earlier["finding_id"], "answer": answer, "reason": reason}

@@ -211,7 +211,8 @@ def _answered(
     if given.verdict == "approved" and is_person:
         for one in known.values():
             # A person who approves a later round says that the request is met.
-            if one.is_request and one.is_open and (one.author == given.reviewer_id or one.round < review.round):
+            is_earlier = one.round < review.round or one.verdict_id is None
+            if one.is_request and one.is_open and (is_earlier or one.author == given.reviewer_id):
                 changed.setdefault(one.id, finding_rules.after(one, "verified", given.reviewer_id, given.reason))
     return changed
 

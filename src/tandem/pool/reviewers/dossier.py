@@ -32,7 +32,7 @@ _LESSON_FILES = 1000
 _LEAST_ROOM = 12_000
 """Characters of findings and lessons that the shortest prompt has room for."""
 _SHARE = 10
-"""Beyond that they are at most such a part of what there is to read of the change."""
+"""Beyond that they are at most such a part of the rest of the prompt."""
 _TEXTS = (4_000, 1_000, 300, 80)
 """Characters of each of their texts: the most for which all of them have room."""
 
@@ -139,7 +139,7 @@ def _rows(ask: Ask, name: str, asked: dict[str, Any], most_pages: int | None) ->
 
 
 def _open(finding: dict[str, Any]) -> dict[str, Any]:
-    """An earlier finding as the prompt shows it: where it stands now, and what was said to it."""
+    """An earlier finding as the prompt shows it: where it stands now, and the answer to it."""
     said = ("finding_id", "severity", "state", "author", "round", "category", "claim", "failure", "answer")
     place = finding["place"] or finding
     where = place if place["file"] is not None else finding

@@ -271,7 +271,7 @@ _CHECKS_WORDS = (
 )
 _OPEN_WORDS = "Open questions and remarks, oldest first. See whether this round settles it."
 _FINDINGS_WORDS = (
-    "What was found in this change before and no one has settled, the gravest first. `file` and `line` say where it "
+    "The open findings of earlier rounds, the gravest first. `file` and `line` say where it "
     "stands in this round, `changed` whether its lines were changed since it was written, `state` and `answer` what "
     "the proposer says to it. Read the code at each and decide, in `answers`: `verified` if it is not wrong now, "
     "`reopened` if it still is, `upheld` if its state is `refuted` or `deferred` and the proposer is right. Do not "
@@ -282,7 +282,7 @@ _OF_PERSONS_WORDS = (
     "`answers`, and do not report it again."
 )
 _LESSONS_WORDS = (
-    "What was reported in these files before and was no defect: the proposer refuted it, for the reason in `answer`, "
+    "False alarms of earlier reviews in these files: the proposer refuted each, for the reason in `answer`, "
     "and a reviewer agreed. Do not report it again unless the lines differ from `lines`."
 )
 _RULES_WORDS = (

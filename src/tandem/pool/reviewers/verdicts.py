@@ -70,7 +70,7 @@ _FINDING: dict[str, Any] = _closed(
             "description": "How much harm it does, as the task defines the words.",
         },
         "category": {"type": ["string", "null"], "description": "Its kind in a word, such as security or tests."},
-        "claim": {"type": "string", "description": "What is wrong, in a sentence or two."},
+        "claim": {"type": "string", "description": "The defect, in a sentence or two."},
         "failure": {"type": ["string", "null"], "description": "What triggers it, and what then happens."},
         "suggestion": {
             "type": ["string", "null"],
@@ -283,7 +283,7 @@ _LAST_LINE = 2**31 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportedFinding:
-    """What is wrong at one place, as `submit_verdict` takes it."""
+    """A defect at one place, as `submit_verdict` takes it."""
 
     file: str | None
     line: int | None
@@ -495,7 +495,7 @@ def _settlings(found: list[dict[str, Any]], asked: Mapping[str, str]) -> tuple[S
             twice = "is answered twice" if one.finding_id in asked else "is none that the task asks about"
             raise Unreadable(f"{where}.finding_id {_quoted(one.finding_id)} {twice}")
         if one.answer == "reopened" and state in {"open", "reopened"}:
-            # It stays what it is.
+            # It stays as it is.
             continue
         if one.answer not in _SETTLINGS or state not in STEPS[one.answer]:
             raise Unreadable(f"{where}.answer is {_quoted(one.answer)}, which a finding that is {state} does not take")
