@@ -93,6 +93,7 @@ def test_no_command_hands_a_clients_text_to_the_terminal_as_it_is(
         desk.verdict(review, "changes_requested", generation, **sent)
         tandem = Inside(broker.url, repo.root)
         known = {"review": review, "other": desk.put_up(), "commit": commit, "folder": tmp_path / "exported"}
+        known["finding"] = desk.do("list_findings", review_id=review)["findings"][0]["finding_id"]
         known |= {"line": LINE, "acts": ACTS, "branch": BRANCH, "diff": DIFF, "secret": "s" * 32}
         whole = ""
         faults: dict[str, str] = {}

@@ -233,7 +233,8 @@ def test_an_envelope_says_what_was_done_and_what_to_do(gated: Gated) -> None:
     )
     gated.decide(review, "changes_requested")
     asked = commit(gated, "--json")
-    assert (asked.status, asked.data["next"]) == (10, ["Change it, git add, then: tandem commit"])
+    assert (asked.status, asked.data["next"][0]) == (10, "Change it, git add, then: tandem commit")
+    assert "answer each finding" in asked.data["next"][1]
     gated.stage({"a.txt": "one\ntwo, in words\nthree\n"})
     assert commit(gated, "--json").data["done"] == ["submitted"]
     gated.decide(review)

@@ -12,12 +12,13 @@ OPEN = {
         base base_commit base_files_id becomes branch branches carried commit_id content_id counter_patch_id cycle_id
         depends_on description_id diff_id draft_id epochs head head_after head_before id incarnation log_id name
         operation parent parent_id pool_id project projects replaces resolves reverted reverted_by review_id review_ids
-        runner subject target tip tree verdict_id webhook_id workflow accepted trusted signers folders
+        runner question_id subject suppressed_by target tip tree verdict_id webhook_id workflow accepted trusted signers
+        folders
     """,
     "who did something, by the name that they say or their token has": """
-        accepted_by active_role actor agent_role agent_type author created_by overridden_by paused_by person principal
-        producer proposer proposer_id recorded_by requested_by resolved_by reviewer_id role roles rolled_back_by
-        sender_id sender_role sent_by settled_by speaker switched_by verdict_by
+        accepted_by active_role actor agent_role agent_type answered_by author created_by overridden_by paused_by person
+        principal producer proposer proposer_id recorded_by requested_by resolved_by reviewer_id role roles
+        rolled_back_by sender_id sender_role sent_by settled_by speaker switched_by verdict_by
     """,
     "words of the contract: states, kinds, dates, numbers by name": """
         auth category checks commits counter_patch_status day drain_reason end_reason format kind kinds metric mode

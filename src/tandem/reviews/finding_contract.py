@@ -58,9 +58,7 @@ class GivenFinding(Request):
     claim: Annotated[FullText, Field(description="The fault, in words.")]
     failure: Annotated[Text | None, Field(description="How it fails: what triggers it, and what then happens.")] = None
     suggestion: Annotated[Text | None, Field(description="What would replace the lines, exactly.")] = None
-    pre_existing: Annotated[bool, Field(description="It was there before this change; such a one never blocks.")] = (
-        False
-    )
+    pre_existing: Annotated[bool, Field(description="It was there before this change: it never blocks.")] = False
 
 
 class GivenSettling(Request):

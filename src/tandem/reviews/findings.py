@@ -550,7 +550,9 @@ async def remove_lesson(services: Services, caller: Caller, request: RemoveLesso
 
     def work(unit: Unit) -> LessonRemoved:
         finding = finding_queries.get(unit, request.finding_id)
-        before = reviews.get(unit, finding.review_id, request.project, lock=True)
+        if request.project not in (None, finding.project):
+            raise finding_queries.unknown(finding.id)
+        before = reviews.get(unit, finding.review_id, lock=True)
         finding = finding_queries.get(unit, request.finding_id)
         if finding.lesson:
             writing.change_review(
