@@ -347,3 +347,10 @@ def test_a_reviewer_that_claims_is_told_what_was_found_and_what_was_none(agents:
 def test_the_threshold_is_loosened_by_a_person_alone_also_while_the_gate_is_off(shop: Desk):
     shop.refused("FORBIDDEN", "set_gate", enabled=False, threshold="blocker")
     assert shop.do("set_gate", enabled=False, threshold="nit")["threshold"] == "nit"
+
+
+def test_p11_the_projects_threshold_holds_for_the_same_content_elsewhere(agents: AgentDesk, shop: Desk):
+    shop.do("set_gate", enabled=True, branches=["main"], threshold="minor")
+    review, other = shop.put_up(diff=edited()), shop.put_up(diff=edited(), phase="2")
+    shop.decide(review, "comment", findings=[{**MAJOR, "severity": "minor"}])
+    assert agents.decide(other, "approved")["verdict"] == "comment"

@@ -8,7 +8,7 @@ from sqlalchemy import bindparam, select, text, tuple_
 
 from tandem.errors import NotFound
 from tandem.reviews import tables
-from tandem.reviews.finding_rules import THRESHOLD, Finding, is_grave
+from tandem.reviews.finding_rules import Finding, is_grave
 from tandem.reviews.rules import Review
 from tandem.store.base import Unit
 from tandem.store.statement import Statement, equal
@@ -44,7 +44,6 @@ _of_persons = Statement(
         *equal(_r, "project", "digest"),
         _r.id != bindparam("but"),
         _f.source == "person",
-        _f.pre_existing == 0,
         text(f"findings.{tables.OPEN_FINDINGS}"),
     )
     .limit(100)
@@ -68,15 +67,15 @@ def list_of_review(unit: Unit, review_id: str) -> list[Finding]:
     return unit.list_of(Finding, _of_review, review_id=review_id)
 
 
-def get(unit: Unit, finding_id: str, review_id: str | None = None) -> Finding:
+def get(unit: Unit, finding_id: str) -> Finding:
     """A finding.
 
     Raises:
-        NotFound: There is none of that id (in that review).
+        NotFound: There is none of that id.
     """
     found = unit.find(Finding, _get, id=finding_id)
-    if found is None or review_id not in (None, found.review_id):
-        raise unknown(finding_id, review_id)
+    if found is None:
+        raise unknown(finding_id)
     return found
 
 
@@ -110,11 +109,10 @@ def find_lesson(unit: Unit, project: str, fingerprint: str, severity: str) -> st
 
 
 def list_of_persons(unit: Unit, review: Review) -> list[Finding]:
-    """What persons found that no one settled in other reviews of the same content, and that keeps approvals back."""
+    """The open findings of persons in other reviews of the same content."""
     if review.digest is None:
         return []
-    found = unit.list_of(Finding, _of_persons, project=review.project, digest=review.digest, but=review.id)
-    return [one for one in found if one.is_request or is_grave(one.severity, THRESHOLD)]
+    return unit.list_of(Finding, _of_persons, project=review.project, digest=review.digest, but=review.id)
 
 
 def refused_before(unit: Unit, review: Review) -> list[str]:

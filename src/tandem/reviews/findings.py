@@ -177,7 +177,10 @@ def ruled(
     rows = (*changed.values(), *new)
     blocking = [one for one in (known | {one.id: one for one in rows}).values() if blocks(one, threshold)]
     if given.verdict == "approved":
-        return _approving(unit, review, rows, blocking, {one.id for one in new}, is_person=is_person)
+        if not blocking and not is_person:
+            # The gate opens for the content, whichever review it was approved in.
+            blocking = [one for one in finding_queries.list_of_persons(unit, review) if blocks(one, threshold)]
+        return _approving(review, rows, blocking, {one.id for one in new}, is_person=is_person)
     if not asks or is_person:
         return Ruling(given.verdict, rows)
     if request.findings and request.read_all and not blocking and request.counter_patch is None:
@@ -218,7 +221,6 @@ def _answered(
 
 
 def _approving(
-    unit: Unit,
     review: Review,
     rows: tuple[Finding, ...],
     blocking: list[Finding],
@@ -237,8 +239,6 @@ def _approving(
         )
     if to_settle := [one for one in blocking if may_settle(one, is_person=is_person)]:
         raise _open_findings(review, to_settle)
-    # The gate opens for the content, whichever review it was approved in.
-    blocking = blocking or ([] if is_person else finding_queries.list_of_persons(unit, review))
     if not blocking:
         return Ruling("approved", rows)
     whose = ", ".join(sorted({one.author for one in blocking}))
@@ -279,7 +279,9 @@ def _disagreement(review: Review, blocking: list[Finding]) -> str | None:
     return often and f"{_where(often)} was answered {often.reopenings} times, and reopened: a person decides."
 
 
-def _settled(before: Finding, said: GivenSettling, names: Names, who: str, *, is_person: bool) -> Finding:
+def _settled(
+    before: Finding, said: GivenSettling | AnswerFinding, names: Names, who: str, *, is_person: bool
+) -> Finding:
     if names.include(before.answered_by):
         raise SelfApproval(
             f"You answered {before.id} for the proposer: somebody else says whether that is right.",
@@ -372,9 +374,8 @@ async def answer_finding(services: Services, caller: Caller, request: AnswerFind
             found = finding_rules.after(finding, request.answer, who, request.reason)
         else:
             who = _settler(unit, before, caller, request)
-            said = GivenSettling(finding_id=finding.id, answer=_settling(request), reason=request.reason)
             names, is_person = caller.names(who), _is_person(unit, services, caller, who)
-            found = _settled(finding, said, names, who, is_person=is_person)
+            found = _settled(finding, request, names, who, is_person=is_person)
             _check_standing(before, found, threshold)
         known[found.id] = found
         after = before._replace(updated_at=now)
@@ -395,14 +396,6 @@ async def answer_finding(services: Services, caller: Caller, request: AnswerFind
         )
 
     return await transact(services, caller, work, works_on=(request.review_id,))
-
-
-def _settling(request: AnswerFinding) -> finding_rules.Settling:
-    match request.answer:
-        case "verified" | "reopened" | "upheld":
-            return request.answer
-        case _:
-            raise ValueError(request.answer)
 
 
 def _answerer(review: Review, caller: Caller) -> str:

@@ -55,19 +55,21 @@ def files_from(text: str) -> tuple[AffectedFile, ...]:
 
 def onward(unit: Unit, services: Services, review: Review, *of_round: str) -> dict[str, Any]:
     """What the proposer does next, as fields of an answer: the same of the same state in each."""
-    found = _next(unit, services, *_with_facts(unit, services, review))
+    asked = _counts(unit, services, review) if review.state in _ASKED else None
+    found = _next(unit, services, *_with_facts(unit, services, review), asked)
     return {name: found.get(name) for name in ("next_action", "no_reviewer", "message", *of_round)}
 
 
-def _next(unit: Unit, services: Services, review: Review, about: dict[str, Any]) -> dict[str, Any]:
+def _next(
+    unit: Unit, services: Services, review: Review, about: dict[str, Any], findings: FindingCounts | None
+) -> dict[str, Any]:
     none = why_none(unit, services, review)
     is_for_person = (none and none.needs_person) or _has_failed_often(unit, review)
     action = "escalate" if is_for_person else next_action(review)
-    asked = _counts(unit, services, review) if review.state in _ASKED else None
     facts = {
         **review._asdict(),
         **about,
-        "findings": asked and asdict(asked),
+        "findings": findings and asdict(findings),
         "review_id": review.id,
         "status": review.state,
         "next_action": action,
@@ -141,6 +143,7 @@ def replacement(unit: Unit, record: CounterPatch) -> dict[str, str | None]:
 def status(unit: Unit, services: Services, review: Review, cursor: str, *, changed: bool) -> ReviewStatus:
     """Where a review stands, and why no one takes it."""
     review, about = _with_facts(unit, services, review)
+    findings = _counts(unit, services, review)
     return shown(
         ReviewStatus,
         review,
@@ -149,9 +152,9 @@ def status(unit: Unit, services: Services, review: Review, cursor: str, *, chang
         reviewer_id=review.reviewer_id or review.verdict_by,
         changed=changed,
         cursor=cursor,
-        findings=_counts(unit, services, review),
+        findings=findings,
         closed_reason=reports.find_close_reason(unit, review.id) if review.state == State.CLOSED else None,
-        **_next(unit, services, review, about),
+        **_next(unit, services, review, about, findings if review.state in _ASKED else None),
     )
 
 
