@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from tests.acceptance.reviewing import Desk
@@ -86,6 +87,9 @@ def claude(home: Path, server: dict[str, Any], model: ScriptedModel) -> Generato
 def test_claude_code_goes_on_and_tells_its_model_the_verdict(
     broker: BrokerProcess, tmp_path: Path, transport: str
 ) -> None:
+    # A client that opens stdio takes a server for an old one if the first answer takes it seconds, as the first of
+    # a broker may that has just started: it imports the SDK for it.
+    httpx.post(f"{broker.url}/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "ping"}, timeout=SECONDS)
     with Desk(broker.url, fresh_project()) as desk, Desk(broker.url, desk.project) as later:
         review = desk.put_up()
         bridge = ["mcp", "--role", "proposer", "--project", desk.project, "--broker", broker.url]
