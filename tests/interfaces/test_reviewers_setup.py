@@ -263,7 +263,7 @@ def test_login_shells_that_do_not_find_the_program_are_told_and_the_line_helps(f
     [note] = [one for one in notes if one.startswith("Login shells")]
     line = note.partition("So that they do: ")[2]
     doctor = fresh.run("doctor", "--json").data["findings"]
-    assert any(line in one["message"] for one in doctor)
+    assert [line in one["message"] for one in doctor].count(True) == 1
     (fresh.home / "fix.sh").write_text(line, "utf-8")
     subprocess.run(["sh", str(fresh.home / "fix.sh")], env=fresh.environment, check=True, timeout=60)
     assert not [one for one in fresh.run("init", "--yes", "--json").data["notes"] if one.startswith("Login shells")]

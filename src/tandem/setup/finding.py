@@ -35,6 +35,7 @@ class DoctorContext:
         obstacle: Why the repository cannot be looked at; empty if it can. Set by the checks of programs and broker.
         is_foreign: Whether git refuses to work in the repository, as another user's. Set by the check of programs.
         has_program: Whether `tandem` is found on PATH. Set by the check of programs.
+        program_notes: What that check has said of it.
         start_trouble: What keeps a broker from starting, e.g. `database`; empty if nothing does. Set by the checks of
             settings and database.
         url: Where the broker answers; None if it does not. Set by the broker's check, which comes first.
@@ -57,6 +58,7 @@ class DoctorContext:
     obstacle: str = ""
     is_foreign: bool = False
     has_program: bool = True
+    program_notes: tuple[str, ...] = ()
     start_trouble: str = ""
     url: str | None = None
     call: Call | None = None

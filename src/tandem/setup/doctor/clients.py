@@ -94,7 +94,7 @@ async def check_clients(here: DoctorContext) -> list[Finding]:
         # Which client that was no longer matters: none can be set up.
         return [problem("clients", error.message, f"correct that place, or delete the file and run: {_INIT}")]
     here.changed = {change.path.resolve() for change in plan.changes}
-    told = [note("clients", one) for one in (*plan.remarks, *plan.notes)]
+    told = [note("clients", one) for one in (*plan.remarks, *plan.notes) if one not in here.program_notes]
     return [*await _versions(plan), *_differences(plan), *told]
 
 

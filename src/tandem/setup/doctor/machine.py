@@ -43,7 +43,7 @@ async def check_programs(here: DoctorContext) -> list[Finding]:
     """Python and git, who commits, and whether hooks, agents and people find `tandem`."""
     found = [ok("python", f"Python {platform.python_version()}"), *await asyncio.to_thread(_git, here)]
     program = await asyncio.to_thread(find_program, here.environment)
-    here.has_program = program.is_portable
+    here.has_program, here.program_notes = program.is_portable, program.notes
     if here.has_program:
         return [
             *found,
