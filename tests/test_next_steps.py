@@ -45,7 +45,8 @@ def states() -> Iterator[dict[str, Any]]:
 def test_no_line_for_a_shell_names_a_tool_and_no_sentence_for_a_caller_a_command_that_is_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)
+    # In no repository, and with few folders above in which one is looked for.
+    monkeypatch.chdir(tmp_path.anchor)
     # Each text once: most states differ in what no text says.
     said = {next_steps.operations(state) for state in states()}
     lines = {line for state in states() for line in next_steps.commands(state)}

@@ -127,8 +127,13 @@ def form_of(words: Sequence[str]) -> Form:
         TyperException: The parser refuses it.
         ValueError: As TyperException, of `tandem mcp`.
     """
-    words = list(words)
-    if words[:1] == ["mcp"]:
+    return _form_of(tuple(words))
+
+
+@cache
+def _form_of(words: tuple[str, ...]) -> Form:
+    # Texts name the same commands again and again.
+    if words[:1] == ("mcp",):
         bridge.parse([one for one in words[1:] if one != "--help"])
         return Form("mcp", tuple(sorted(one for one in words[1:] if one.startswith("-"))))
     if words[:1] and words[0] in _OF_THE_PROGRAM:

@@ -64,6 +64,7 @@ def test_every_command_in_our_texts_is_understood_by_the_command_line() -> None:
     assert read_all()[1] == []
 
 
+@cache
 def played() -> set[Form]:
     """The forms that stories and other tests execute."""
     stories = [step for path in STORIES.glob("*.txt") for step in steps_of(path.name, path.read_text("utf-8"))]
