@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -37,7 +37,8 @@ from tandem.errors import (
     StaleClaim,
 )
 from tandem.present.shape import Shown
-from tandem.reviews.finding_rules import Answer, Finding, Settling, blocks
+from tandem.reviews.finding_rules import Answer, Finding, Settling, blocks, severity_of
+from tandem.reviews.rules import Review
 
 _Line = Annotated[int, Field(ge=1, le=LARGEST)]
 _Reason = Annotated[Reason, Field(description="Why; `refuted`, `deferred` and `reopened` need it.")]
@@ -237,6 +238,14 @@ class LessonRemoved:
     """The lesson is gone."""
 
     finding_id: Annotated[str, Field(description="The finding.")]
+
+
+def new_finding(given: GivenFinding, review: Review, **stated: Any) -> Finding:
+    """A finding on the current round of a review; who found it, and what else is known of it, is stated."""
+    said: dict[str, Any] = dict.fromkeys(("verdict_id", "lines", "fingerprint"))
+    said |= {"review_id": review.id, "project": review.project, "seq": 0, "round": review.round, "state": "open"}
+    said |= given.model_dump() | {"severity": severity_of(given.severity), "pre_existing": int(given.pre_existing)}
+    return Finding(**(said | stated))
 
 
 def view(finding: Finding, threshold: str, place: PlaceView | None = None) -> FindingView:

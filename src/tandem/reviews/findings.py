@@ -29,6 +29,7 @@ from tandem.reviews.finding_contract import (
     PlaceView,
     RemoveLesson,
     lesson_view,
+    new_finding,
     view,
 )
 from tandem.reviews.finding_rules import ANSWERS, Finding, blocks, may_settle
@@ -55,13 +56,11 @@ class Given(NamedTuple):
     Attributes:
         id: The id that it gets.
         asked: The finding as it was sent.
-        severity: The severity that its word means.
         evidence: The lines that it is on, and whether they are older than the rounds that were reviewed.
     """
 
     id: str
     asked: GivenFinding
-    severity: str
     evidence: Evidence
 
 
@@ -124,10 +123,7 @@ async def prepare(services: Services, request: SubmitVerdict) -> tuple[Given, ..
         return ()
     named = {services.clock.new_id("fn"): one for one in found}
     evidence = await _evidence(services, request, named)
-    return tuple(
-        Given(name, one, finding_rules.severity_of(one.severity) or one.severity, evidence.get(name, Evidence()))
-        for name, one in named.items()
-    )
+    return tuple(Given(name, one, evidence.get(name, Evidence())) for name, one in named.items())
 
 
 async def _evidence(services: Services, request: SubmitVerdict, found: dict[str, GivenFinding]) -> dict[str, Evidence]:
@@ -300,6 +296,7 @@ def _settled(
 def _made(unit: Unit, review: Review, given: Verdict, found: Given, position: int, *, is_person: bool) -> Finding:
     """A finding of a verdict, in the state in which it begins."""
     asked, evidence = found.asked, found.evidence
+    severity = finding_rules.severity_of(asked.severity) or asked.severity
     print_ = (
         None
         if asked.file is None or evidence.around is None
@@ -307,28 +304,16 @@ def _made(unit: Unit, review: Review, given: Verdict, found: Given, position: in
     )
     lesson = None
     if print_ is not None and not is_person:
-        lesson = finding_queries.find_lesson(unit, review.project, print_, found.severity)
-    is_late = review.round > 1 and evidence.is_unchanged and found.severity != "blocker" and not is_person
-    return Finding(
+        lesson = finding_queries.find_lesson(unit, review.project, print_, severity)
+    is_late = review.round > 1 and evidence.is_unchanged and severity != "blocker" and not is_person
+    return new_finding(
+        asked,
+        review,
         id=found.id,
-        review_id=review.id,
-        project=review.project,
-        seq=0,
         position=position,
-        round=review.round,
         verdict_id=given.id,
         source="person" if is_person else "agent",
         author=given.reviewer_id,
-        file=asked.file,
-        line=asked.line,
-        end_line=asked.end_line,
-        side=asked.side,
-        severity=found.severity,
-        category=asked.category,
-        claim=asked.claim,
-        failure=asked.failure,
-        suggestion=asked.suggestion,
-        pre_existing=int(asked.pre_existing),
         lines=evidence.lines,
         fingerprint=print_,
         state="suppressed" if lesson else "late" if is_late else "open",
@@ -340,7 +325,7 @@ def _made(unit: Unit, review: Review, given: Verdict, found: Given, position: in
 def _request(unit: Unit, services: Services, review: Review, given: Verdict, position: int) -> Finding:
     """A finding for a person's request for changes, where none of theirs would keep the approval back."""
     asked = GivenFinding(severity=finding_rules.THRESHOLD, claim=given.reason or "Changes are requested.")
-    found = Given(services.clock.new_id("fn"), asked, finding_rules.THRESHOLD, Evidence())
+    found = Given(services.clock.new_id("fn"), asked, Evidence())
     return _made(unit, review, given, found, position, is_person=True)._replace(is_request=1)
 
 
@@ -473,47 +458,56 @@ async def list_findings(services: Services, caller: Caller, request: ListFinding
     pages.check_limit(services, request.limit)
     place = pages.decode(services, request.page, int, int) if request.page else finding_queries.BEFORE_ALL
 
-    def work(unit: Unit) -> tuple[list[Finding], str, FindingCounts | None, Review | None]:
+    def work(unit: Unit) -> Known:
         if request.review_id is None:
             of = services.projects.require(request.project, caller.project)
             is_open, limit = request.status != "all", request.limit + 1
             found = finding_queries.list_of_project(unit, of, is_open=is_open, after=place, limit=limit)
-            return found, threshold_of(unit, services, of), None, None
+            return Known(None, found, threshold_of(unit, services, of))
         review = reviews.get(unit, request.review_id, request.project)
         reviews.get_round(unit, review.id, request.round or review.round)
-        threshold = threshold_of(unit, services, review.project)
-        known = finding_queries.list_of_review(unit, review.id)
-        counts = FindingCounts(*finding_rules.counted(known, threshold))
-        return [one for one in known if (one.seq, one.position) > place], threshold, counts, review
+        return of_review(unit, services, review)
 
-    found, threshold, counts, review = await services.store.read(work)
-    if request.status != "all" and review is not None:
-        found = [one for one in found if one.is_open]
+    known, counts = await services.store.read(work), None
+    found = known.findings
+    if known.review is not None:
+        counts = FindingCounts(*finding_rules.counted(found, known.threshold))
+        is_all = request.status == "all"
+        found = [one for one in found if (one.seq, one.position) > place and (is_all or one.is_open)]
     listed, following = pages.cut(services, found, request.limit, lambda one: (one.seq, one.position))
     if request.status == "blocking":
-        listed = [one for one in listed if blocks(one, threshold)]
-    where = {} if review is None else await _places(services, review, request.round, listed)
-    return FindingPage(tuple(view(one, threshold, where.get(one.id)) for one in listed), counts, following)
+        listed = [one for one in listed if blocks(one, known.threshold)]
+    return FindingPage(await shown(services, known._replace(findings=listed), request.round), counts, following)
 
 
-async def of_review(services: Services, review_id: str, number: int) -> tuple[FindingView, ...]:
-    """All findings of a review, with their places in a round."""
+class Known(NamedTuple):
+    """Findings as they are stored.
 
-    def work(unit: Unit) -> tuple[Review, list[Finding], str]:
-        review = reviews.get(unit, review_id)
-        known = finding_queries.list_of_review(unit, review_id)
-        return review, known, threshold_of(unit, services, review.project)
+    Attributes:
+        review: The review that all are of; None for those of a project.
+        findings: The findings, oldest first.
+        threshold: From which severity on they block.
+    """
 
-    review, known, threshold = await services.store.read(work)
-    where = await _places(services, review, number, known)
-    return tuple(view(one, threshold, where.get(one.id)) for one in known)
+    review: Review | None
+    findings: list[Finding]
+    threshold: str
 
 
-async def _places(services: Services, review: Review, number: int | None, found: list[Finding]) -> dict[str, PlaceView]:
-    """Where findings stand in a round, by default the current one."""
-    spots = [Spot(one.id, one.round, _SIDES[one.side], one.file, one.line, one.end_line) for one in found]
-    known = await places.places(services, review.id, spots, number or review.round)
-    return {name: PlaceView(*place) for name, place in known.items()}
+def of_review(unit: Unit, services: Services, review: Review) -> Known:
+    """All findings of a review."""
+    known = finding_queries.list_of_review(unit, review.id)
+    return Known(review, known, threshold_of(unit, services, review.project))
+
+
+async def shown(services: Services, known: Known, number: int | None) -> tuple[FindingView, ...]:
+    """Findings as they are answered, those of a review with their places in a round, by default the current one."""
+    where: dict[str, PlaceView] = {}
+    if known.review is not None:
+        spots = [Spot(one.id, one.round, _SIDES[one.side], one.file, one.line, one.end_line) for one in known.findings]
+        found = await places.places(services, known.review.id, spots, number or known.review.round)
+        where = {name: PlaceView(*place) for name, place in found.items()}
+    return tuple(view(one, known.threshold, where.get(one.id)) for one in known.findings)
 
 
 async def list_lessons(services: Services, caller: Caller, request: ListLessons) -> LessonPage:
