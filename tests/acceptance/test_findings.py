@@ -214,14 +214,32 @@ def test_p11_after_three_rounds_only_a_person_goes_on(agents: AgentDesk, shop: D
         ({"file": None}, "file"),
         ({"line": None, "suggestion": "x"}, "line"),
         ({"end_line": 1}, "end_line"),
+        ({"line": 11}, "line"),
+        ({"end_line": 11}, "end_line"),
+        ({"side": "old", "line": 11}, "line"),
+        ({"file": "none.txt"}, "file"),
+        ({"file": "none.txt", "line": None}, "file"),
     ],
 )
-def test_a_finding_that_means_nothing_is_refused(shop: Desk, wrong: dict[str, Any], field: str):
+def test_a_finding_that_means_nothing_is_refused_with_its_place(shop: Desk, wrong: dict[str, Any], field: str):
     review = shop.put_up_claimed(diff=edited())
     with shop.unchanged(review):
         sent = {"review_id": review, "verdict": "comment", "reason": WHY, "claim_generation": 1}
-        details = shop.refused("INVALID_INPUT", "submit_verdict", **sent, findings=[{**MAJOR, **wrong}])
-    assert details["field"] == field
+        details = shop.refused("INVALID_INPUT", "submit_verdict", **sent, findings=[NIT, {**MAJOR, **wrong}])
+    assert details["field"] == f"findings.1.{field}"
+    if 11 in wrong.values():
+        assert details["lines"] == 10
+
+
+def test_a_place_that_no_one_can_look_up_is_taken_as_it_is_said(desk: Desk, shop: Desk, repo: Sandbox):
+    review = desk.put_up(diff=edited())
+    desk.decide(review, "comment", findings=[{**MAJOR, "line": 400}])
+    assert found(desk, review)[0]["line"] == 400
+    # Of a file that the change deletes something can be said, too.
+    repo.git("rm", "-q", "b.txt")
+    deleting = shop.put_up(diff=repo.git("diff", "HEAD"))
+    shop.decide(deleting, "comment", findings=[{**MAJOR, "file": "b.txt", "line": None}])
+    assert [one["file"] for one in found(shop, deleting)] == ["b.txt"]
 
 
 def test_p11_what_was_approved_is_not_reopened_beside_its_approval(shop: Desk):

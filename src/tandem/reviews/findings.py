@@ -9,7 +9,7 @@ from tandem.contract.access import Names
 from tandem.contract.caller import Caller
 from tandem.contract.operation import Role
 from tandem.errors import Forbidden, InvalidInput, InvalidTransition, OpenFindings, ReasonRequired, SelfApproval
-from tandem.git.travel import Spot
+from tandem.git.travel import Excerpt, Spot
 from tandem.reviews import claim_rules as claims
 from tandem.reviews import contents, finding_queries, finding_rules, places, views, writing
 from tandem.reviews import queries as reviews
@@ -56,25 +56,13 @@ class Given(NamedTuple):
     Attributes:
         id: The id that it gets.
         asked: The finding as it was sent.
-        evidence: The lines that it is on, and whether they are older than the rounds that were reviewed.
+        seen: The lines that it is on, where they can be read.
+        is_unchanged: Whether they are as the round had them that was decided on before.
     """
 
     id: str
     asked: GivenFinding
-    evidence: Evidence
-
-
-class Evidence(NamedTuple):
-    """What git says of a finding's place.
-
-    Attributes:
-        lines: The lines that it is on; None where they cannot be read.
-        around: Those and the ones beside them.
-        is_unchanged: Whether they are as the round had them that was decided on before.
-    """
-
-    lines: str | None = None
-    around: str | None = None
+    seen: Excerpt = Excerpt()
     is_unchanged: bool = False
 
 
@@ -94,22 +82,22 @@ class Ruling(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def given_in(services: Services, request: SubmitVerdict) -> list[GivenFinding]:
-    """All that a verdict finds, the comments of older clients included, which are minor.
+def given_in(services: Services, request: SubmitVerdict) -> dict[str, GivenFinding]:
+    """All that a verdict finds, by its place in the request; the comments of older clients included, which are minor.
 
     Raises:
         InvalidInput: A severity is none, or lines are named without their file, or backwards.
         TooLarge: A text is over the limit.
         ReasonRequired: Something is reopened without a reason.
     """
-    comments = [
-        GivenFinding(file=one.file, line=one.line, severity="minor", claim=one.body) for one in request.comments or ()
-    ]
-    found = [*(request.findings or ()), *comments]
-    for one in found:
-        contents.check_finding(services, one)
-    for settled in request.answers or ():
-        _check_reason(services, settled.answer, settled.reason)
+    found = {f"findings.{at}": one for at, one in enumerate(request.findings or ())}
+    for at, said in enumerate(request.comments or ()):
+        contents.check_text(services, f"comments.{at}.body", said.body)
+        found[f"comments.{at}"] = GivenFinding(file=said.file, line=said.line, severity="minor", claim=said.body)
+    for where, one in found.items():
+        contents.check_finding(services, one, where)
+    for at, settled in enumerate(request.answers or ()):
+        _check_reason(services, settled.answer, settled.reason, f"answers.{at}.reason")
     named = [one.finding_id for one in request.answers or ()]
     if twice := next((one for one in named if named.count(one) > 1), None):
         raise InvalidInput(f"answers says two things of {twice}: say one.", field="answers", finding_id=twice)
@@ -117,37 +105,53 @@ def given_in(services: Services, request: SubmitVerdict) -> list[GivenFinding]:
 
 
 async def prepare(services: Services, request: SubmitVerdict) -> tuple[Given, ...]:
-    """What a verdict finds, with what git says of its places; before any transaction."""
+    """What a verdict finds, with what git says of its places; before any transaction.
+
+    Raises:
+        InvalidInput: A place is none of the round; one of a pool's reviewer is moved instead, as a refused answer costs
+            another run.
+    """
     found = given_in(services, request)
     if not found:
         return ()
-    named = {services.clock.new_id("fn"): one for one in found}
-    evidence = await _evidence(services, request, named)
-    return tuple(Given(name, one, evidence.get(name, Evidence())) for name, one in named.items())
 
-
-async def _evidence(services: Services, request: SubmitVerdict, found: dict[str, GivenFinding]) -> dict[str, Evidence]:
-    def look(unit: Unit) -> tuple[int, int | None]:
+    def look(unit: Unit) -> tuple[int, int | None, bool]:
         review = reviews.get(unit, request.review_id, request.project)
         number = request.round or review.round
         decided = (one for one, verdict in reviews.list_verdicts(unit, review.id) if verdict != "comment")
-        return number, max((one for one in decided if one < number), default=None)
+        of_pool = services.pool.project_of(unit, review.reviewer_id or "") is not None
+        return number, max((one for one in decided if one < number), default=None), of_pool
 
-    number, earlier = await services.store.read(look)
-    spots = [Spot(name, number, _SIDES[one.side], one.file, one.line, one.end_line) for name, one in found.items()]
-    around = [
-        one._replace(line=max(1, one.line - _AROUND), end_line=(one.end_line or one.line) + _AROUND)
-        for one in spots
-        if one.line is not None
-    ]
-    lines = await places.lines_of(services, request.review_id, spots)
-    wide = await places.lines_of(services, request.review_id, around)
-    # What a change took away was on its old side all along.
-    in_files = [one for one in spots if one.file is not None and one.side == "after"]
+    number, earlier, of_pool = await services.store.read(look)
+    seen = await places.excerpts(services, request.review_id, _spots(found, number), _AROUND)
+    placed = {name: _placed(name, one, seen.get(name), moves=of_pool) for name, one in found.items()}
     old = frozenset[str]()
+    # What a change took away was on its old side all along.
+    in_files = [one for one in _spots(placed, number) if one.file is not None and one.side == "after"]
     if earlier is not None and in_files:
         old = await places.unchanged_since(services, request.review_id, in_files, earlier)
-    return {one.id: Evidence(lines.get(one.id), wide.get(one.id), one.id in old) for one in spots}
+    return tuple(
+        Given(services.clock.new_id("fn"), one, seen.get(name, Excerpt()), name in old) for name, one in placed.items()
+    )
+
+
+def _spots(found: dict[str, GivenFinding], number: int) -> list[Spot]:
+    return [Spot(name, number, _SIDES[one.side], one.file, one.line, one.end_line) for name, one in found.items()]
+
+
+def _placed(where: str, one: GivenFinding, seen: Excerpt | None, *, moves: bool) -> GivenFinding:
+    """The finding at a place that its round has: else it is refused, or about the whole file or change."""
+    if seen is None or (seen.total is not None and max(one.line or 0, one.end_line or 0) <= seen.total):
+        return one
+    wrong = "file" if seen.total is None else "line" if (one.line or 0) > seen.total else "end_line"
+    if not moves:
+        side = "as the change leaves it" if one.side == "new" else "before the change"
+        has = f"There is no {one.file}" if seen.total is None else f"{one.file} has {seen.total} lines"
+        raise InvalidInput(f"{has} {side}.", field=f"{where}.{wrong}", lines=seen.total)
+    if wrong == "end_line":
+        return one.model_copy(update={"end_line": seen.total})
+    said = one.model_copy(update={"line": None, "end_line": None, "suggestion": None})
+    return said.model_copy(update={"file": None, "claim": f"{one.file}: {one.claim}"}) if wrong == "file" else said
 
 
 def ruled(
@@ -295,17 +299,17 @@ def _settled(
 
 def _made(unit: Unit, review: Review, given: Verdict, found: Given, position: int, *, is_person: bool) -> Finding:
     """A finding of a verdict, in the state in which it begins."""
-    asked, evidence = found.asked, found.evidence
+    asked, seen = found.asked, found.seen
     severity = finding_rules.severity_of(asked.severity) or asked.severity
     print_ = (
         None
-        if asked.file is None or evidence.around is None
-        else finding_rules.fingerprint(asked.category, asked.file, evidence.around, asked.claim)
+        if asked.file is None or seen.around is None
+        else finding_rules.fingerprint(asked.category, asked.file, seen.around, asked.claim)
     )
     lesson = None
     if print_ is not None and not is_person:
         lesson = finding_queries.find_lesson(unit, review.project, print_, severity)
-    is_late = review.round > 1 and evidence.is_unchanged and severity != "blocker" and not is_person
+    is_late = review.round > 1 and found.is_unchanged and severity != "blocker" and not is_person
     return new_finding(
         asked,
         review,
@@ -314,7 +318,7 @@ def _made(unit: Unit, review: Review, given: Verdict, found: Given, position: in
         verdict_id=given.id,
         source="person" if is_person else "agent",
         author=given.reviewer_id,
-        lines=evidence.lines,
+        lines=seen.lines,
         fingerprint=print_,
         state="suppressed" if lesson else "late" if is_late else "open",
         created_at=given.created_at,
@@ -325,14 +329,14 @@ def _made(unit: Unit, review: Review, given: Verdict, found: Given, position: in
 def _request(unit: Unit, services: Services, review: Review, given: Verdict, position: int) -> Finding:
     """A finding for a person's request for changes, where none of theirs would keep the approval back."""
     asked = GivenFinding(severity=finding_rules.THRESHOLD, claim=given.reason or "Changes are requested.")
-    found = Given(services.clock.new_id("fn"), asked, Evidence())
+    found = Given(services.clock.new_id("fn"), asked)
     return _made(unit, review, given, found, position, is_person=True)._replace(is_request=1)
 
 
-def _check_reason(services: Services, answer: str, reason: str | None) -> None:
-    contents.check_text(services, "reason", reason)
+def _check_reason(services: Services, answer: str, reason: str | None, field: str = "reason") -> None:
+    contents.check_text(services, field, reason)
     if answer in ("refuted", "deferred", "reopened") and not (reason or "").strip():
-        raise ReasonRequired(f"Say why it is {answer}: who reads it next has to judge that.", field="reason")
+        raise ReasonRequired(f"Say why it is {answer}: who reads it next has to judge that.", field=field)
 
 
 async def answer_finding(services: Services, caller: Caller, request: AnswerFinding) -> FindingAnswered:
