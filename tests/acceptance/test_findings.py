@@ -343,7 +343,7 @@ def test_an_agent_that_calls_by_the_name_of_its_client_is_no_person(broker: Brok
     shop.decide(review, "changes_requested", findings=[MAJOR])
     (major,) = found(shop, review)
     with Desk(broker.url, shop.project, agent="claude-code") as agent:
-        asked = {"review_id": review, "finding_id": major["finding_id"], "answer": "verified", "reviewer_id": OTHER}
+        asked = {"review_id": review, "finding_id": major["finding_id"], "answer": "verified", "reviewer_id": REVIEWER}
         agent.refused("FORBIDDEN", "answer_finding", **asked)
 
 
@@ -372,3 +372,57 @@ def test_p11_the_projects_threshold_holds_for_the_same_content_elsewhere(agents:
     review, other = shop.put_up(diff=edited()), shop.put_up(diff=edited(), phase="2")
     shop.decide(review, "comment", findings=[{**MAJOR, "severity": "minor"}])
     assert agents.decide(other, "approved")["verdict"] == "comment"
+
+
+def after_rounds(agents: AgentDesk, shop: Desk, verdict: str, **more: Any) -> str:
+    """A review that an agent answered in three rounds with the same verdict over a grave finding."""
+    review = shop.put_up(diff=edited())
+    for number in range(1, 4):
+        agents.decide(review, verdict, findings=[{**MAJOR, "claim": f"Fault {number}."}], **more)
+        if number < 3:
+            shop.revise(review, diff=edited(text=f"try {number}"))
+    return review
+
+
+def test_p11_comments_over_what_blocks_end_with_a_person_after_three_rounds(agents: AgentDesk, shop: Desk):
+    review = after_rounds(agents, shop, "comment")
+    status = shop.status(review)
+    assert (status["status"], status["next_action"]) == ("pending", "escalate")
+    assert "3 rounds" in status["attention"]
+    shop.revise(review, diff=edited(text="once more"))
+    agents.refused("INVALID_TRANSITION", "claim_review", review_id=review, reviewer_id=OTHER)
+
+
+def test_a_small_comment_in_a_later_round_needs_no_person(agents: AgentDesk, shop: Desk):
+    review = shop.put_up(diff=edited())
+    for number in range(1, 4):
+        shop.revise(review, diff=edited(text=f"try {number}"))
+    assert agents.decide(review, "comment", findings=[NIT])["status"] == "in_review"
+    assert shop.status(review)["attention"] is None
+
+
+@pytest.mark.parametrize("verdict", ["comment", "changes_requested"])
+def test_p11_a_dispute_stays_a_persons_until_a_verdict_or_a_retry(
+    agents: AgentDesk, shop: Desk, broker: BrokerProcess, verdict: str
+):
+    review = after_rounds(agents, shop, verdict)
+    why = shop.status(review)["attention"]
+    for _ in range(2):
+        generation = shop.claim(review)
+        held = shop.status(review)
+        assert (held["attention"], held["next_action"]) == (None, "wait")
+        shop.do("release_claim", review_id=review, claim_generation=generation)
+        assert shop.status(review)["attention"] == why
+        assert agents.do("claim_review", reviewer_id=OTHER)["review_id"] is None
+        agents.refused("INVALID_TRANSITION", "claim_review", review_id=review, reviewer_id=OTHER)
+        # On a trusted broker's command line it states its name.
+        with Desk(broker.url, shop.project, agent="codex/7") as agent:
+            agent.refused("INVALID_TRANSITION", "claim_review", review_id=review, reviewer_id=OTHER)
+    if verdict == "comment":
+        shop.do("retry_review", review_id=review)
+        assert agents.do("claim_review", reviewer_id=OTHER)["review_id"] == review
+    else:
+        shop.verdict(review, verdict, shop.claim(review))
+        assert shop.status(review)["attention"] is None
+        shop.revise(review, diff=edited(text="as told"))
+        assert agents.do("claim_review", reviewer_id=OTHER)["review_id"] == review

@@ -16,7 +16,7 @@ from tandem.reviews import contents, finding_queries, grounds, views, writing
 from tandem.reviews import queries as reviews
 from tandem.reviews.answers import Claim, ClaimReleased, ClaimRenewed, ReviewStatus
 from tandem.reviews.check_contract import GroundView
-from tandem.reviews.context import Services, threshold_of
+from tandem.reviews.context import Services, is_by_person, threshold_of
 from tandem.reviews.finding_contract import lesson_view, view
 from tandem.reviews.requests import ClaimReview, ReleaseClaim, RenewClaim, RetryReview
 from tandem.reviews.rounds import Round, with_turn
@@ -59,7 +59,7 @@ async def claim_review(services: Services, caller: Caller, request: ClaimReview)
                 return Claim(review=None)
             before = found
         # Who may not claim it hears so before git is asked anything.
-        _check_disputed(before, caller)
+        _check_disputed(unit, services, before, caller, reviewer_id)
         after, is_new = claims.claimed(before, reviewer_id, now, services.policy)
         current = reviews.get_round(unit, before.id, before.round)
         if is_new:
@@ -67,9 +67,9 @@ async def claim_review(services: Services, caller: Caller, request: ClaimReview)
             claims.check_not_own(before, caller.names(reviewer_id), submitter=submitter, current=current)
         if current.validated and (before.id, before.round) not in heads:
             raise _HeadUnknown(before.project, current)
-        if before.attention is not None:
-            # Somebody looks: it is no longer out of the queue.
-            before = clear_attention(unit, before, reviewer_id, now)
+        looked_at = clear_failures(unit, before, reviewer_id, now)
+        if looked_at is not before:
+            before = looked_at
             after, is_new = claims.claimed(before, reviewer_id, now, services.policy)
         review = _take(unit, before, after, now, is_new=is_new)
         return _claim(services, unit, review, heads.get((review.id, review.round), _Now()))
@@ -86,8 +86,8 @@ async def claim_review(services: Services, caller: Caller, request: ClaimReview)
     raise Unavailable("The queue moves too fast to claim from; try again.")
 
 
-def _check_disputed(review: Review, caller: Caller) -> None:
-    if review.is_disputed and not claims.decides_for_all(caller):
+def _check_disputed(unit: Unit, services: Services, review: Review, caller: Caller, reviewer_id: str) -> None:
+    if review.is_disputed and not is_by_person(unit, services, caller, reviewer_id):
         raise InvalidTransition(
             f"This review waits for a person: {review.attention} A person claims it, or runs 'tandem review retry"
             f" {review.id}'.",
@@ -294,6 +294,11 @@ def raise_attention(unit: Unit, before: Review, why: str, actor: str, now_us: in
     return writing.change_review(
         unit, before, after, actor=actor, kind=EventKind.ATTENTION_RAISED, data={"reason": why}
     )
+
+
+def clear_failures(unit: Unit, before: Review, actor: str, now_us: int) -> Review:
+    """Let a review be as if no one had failed at it, now that somebody looks; a dispute ends with a verdict."""
+    return before if before.is_disputed else clear_attention(unit, before, actor, now_us)
 
 
 def clear_attention(unit: Unit, before: Review, actor: str, now_us: int) -> Review:

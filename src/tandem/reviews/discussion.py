@@ -12,7 +12,7 @@ from tandem.reviews import claim_rules as claims
 from tandem.reviews import contents, views, writing
 from tandem.reviews import queries as reviews
 from tandem.reviews.answers import Discussion, DiscussionEntry, MessageSent
-from tandem.reviews.context import Services
+from tandem.reviews.context import Services, is_by_person
 from tandem.reviews.finding_rules import Finding
 from tandem.reviews.requests import AddMessage, GetDiscussion
 from tandem.reviews.rounds import CounterPatch, Message, Verdict, check_turn, record_speaker
@@ -45,7 +45,7 @@ async def add_message(services: Services, caller: Caller, request: AddMessage) -
     def work(unit: Unit) -> MessageSent:
         before = reviews.get(unit, request.review_id, request.project, lock=True)
         settled = None if request.resolves is None else reviews.find_message(unit, before.id, request.resolves)
-        is_question = _is_from_the_side(before, caller, request)
+        is_question = _is_from_the_side(unit, services, before, caller, request)
         takes_turn = not is_question and not _answers_question(request, settled)
         sender, entered = (_enter if takes_turn else _enter_aside)(services, before, caller, request)
         if takes_turn:
@@ -105,7 +105,7 @@ def _enter(services: Services, before: Review, caller: Caller, request: AddMessa
     return reviewer, entered
 
 
-def _is_from_the_side(before: Review, caller: Caller, request: AddMessage) -> bool:
+def _is_from_the_side(unit: Unit, services: Services, before: Review, caller: Caller, request: AddMessage) -> bool:
     """Whether it is the question of a person who neither reviews it nor proposed it.
 
     Who names a claim speaks as its holder, and is refused when it is over.
@@ -114,7 +114,8 @@ def _is_from_the_side(before: Review, caller: Caller, request: AddMessage) -> bo
         return False
     reviewer = before.reviewer_id if before.held else before.verdict_by
     is_proposer = caller.names(request.reviewer_id).include(before.proposer_id)
-    return request.reviewer_id != reviewer and not is_proposer and claims.decides_for_all(caller)
+    is_aside = request.reviewer_id != reviewer and not is_proposer
+    return is_aside and is_by_person(unit, services, caller, request.reviewer_id)
 
 
 def _answers_question(request: AddMessage, settled: Message | None) -> bool:

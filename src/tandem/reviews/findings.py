@@ -13,7 +13,7 @@ from tandem.git.travel import Excerpt, Spot
 from tandem.reviews import claim_rules as claims
 from tandem.reviews import contents, finding_queries, finding_rules, places, views, writing
 from tandem.reviews import queries as reviews
-from tandem.reviews.context import Services, threshold_of
+from tandem.reviews.context import Services, is_by_person, threshold_of
 from tandem.reviews.finding_contract import (
     AnswerFinding,
     FindingAnswered,
@@ -37,7 +37,6 @@ from tandem.reviews.requests import SubmitVerdict
 from tandem.reviews.rounds import Verdict, record_speaker, reset_turn
 from tandem.reviews.rules import ESCALATION_ROUND, Action, Review, State, step
 from tandem.reviews.writing import Rows
-from tandem.rulings import person
 from tandem.store import pages
 from tandem.store.base import Unit
 from tandem.store.context import transact
@@ -166,7 +165,7 @@ def ruled(
         NotFound: It settles a finding that the review does not have.
         InvalidTransition: A finding does not take that answer in its state.
     """
-    is_person = _is_person(unit, services, caller, given.reviewer_id)
+    is_person = is_by_person(unit, services, caller, given.reviewer_id)
     threshold = threshold_of(unit, services, review.project)
     known = {one.id: one for one in finding_queries.list_of_review(unit, review.id)}
     changed = _answered(known, review, caller, request, given, is_person=is_person)
@@ -181,18 +180,13 @@ def ruled(
             # The gate opens for the content, whichever review it was approved in.
             blocking = [one for one in finding_queries.list_of_persons(unit, review) if blocks(one, threshold)]
         return _approving(review, rows, blocking, {one.id for one in new}, is_person=is_person)
-    if not asks or is_person:
+    if is_person or given.verdict == "rejected":
         return Ruling(given.verdict, rows)
-    if request.findings and request.read_all and not blocking and request.counter_patch is None:
+    if asks and request.findings and request.read_all and not blocking and request.counter_patch is None:
         note = "Stored as approved with notes: all that you found is small, came late, or was there before."
         return Ruling("approved", rows, notes=(note,))
-    return Ruling(given.verdict, rows, attention=_disagreement(review, blocking))
-
-
-def _is_person(unit: Unit, services: Services, caller: Caller, who: str) -> bool:
-    """Whether it is a person's word: on a trusted broker agents may call as anybody does, by a name that says so."""
-    is_agent = caller.access is None and (caller.agent or "").partition("/")[0] in person.CLIENTS.values()
-    return claims.decides_for_all(caller) and not is_agent and services.pool.project_of(unit, who) is None
+    # A comment over what blocks goes on as a request for changes would.
+    return Ruling(given.verdict, rows, attention=_disagreement(review, blocking) if asks or blocking else None)
 
 
 def _answered(
@@ -362,8 +356,8 @@ async def answer_finding(services: Services, caller: Caller, request: AnswerFind
             who = _answerer(before, caller)
             found = finding_rules.after(finding, request.answer, who, request.reason)
         else:
-            who = _settler(unit, before, caller, request)
-            names, is_person = caller.names(who), _is_person(unit, services, caller, who)
+            who = _settler(unit, services, before, caller, request)
+            names, is_person = caller.names(who), is_by_person(unit, services, caller, who)
             found = _settled(finding, request, names, who, is_person=is_person)
             _check_standing(before, found, threshold)
         known[found.id] = found
@@ -397,14 +391,13 @@ def _answerer(review: Review, caller: Caller) -> str:
     return caller.agent or review.proposer_id
 
 
-def _settler(unit: Unit, review: Review, caller: Caller, request: AnswerFinding) -> str:
+def _settler(unit: Unit, services: Services, review: Review, caller: Caller, request: AnswerFinding) -> str:
     """Who settles: a person, or the agent that holds the claim or gave the verdict; never for their own change."""
     _check_role(caller, Role.REVIEWER)
     if caller.role == "proposer":
         raise Forbidden("A reviewer settles findings: the proposer answers fixed, refuted or deferred.")
-    if claims.decides_for_all(caller):
-        who = request.reviewer_id or caller.operator
-    else:
+    who = request.reviewer_id or caller.operator
+    if not is_by_person(unit, services, caller, who):
         _, who = claims.reviewer_step(
             Action.REVIEWER_MESSAGE,
             review,

@@ -307,6 +307,11 @@ class Review(NamedTuple):
         return self.attention is not None and not self.attempts
 
     @property
+    def awaits_person(self) -> str | None:
+        """Why it waits for a person; None where it does not, or one has it."""
+        return None if self.held else self.attention
+
+    @property
     def held(self) -> bool:
         """Whether somebody holds a claim."""
         return self.state in _HELD

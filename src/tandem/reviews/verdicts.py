@@ -71,13 +71,13 @@ async def submit_verdict(services: Services, caller: Caller, request: SubmitVerd
         for participant in services.participants:
             participant.lock(unit, request.review_id)
         before = reviews.get(unit, request.review_id, request.project, lock=True)
-        found, reviewer, current = _admit(unit, before, asked, request, caller)
+        reviewer, current = _admit(unit, before, asked, request, caller)
         given = verdict_on(before, verdict_id, asked, request.reason, reviewer, services.clock.now_us())
         ruling = findings.ruled(unit, services, before, caller, request, given, prepared)
         verdict = ruling.verdict
-        if verdict != asked:
-            given = replace(given, verdict=verdict)
-            found = step(Action.RELEASE if verdict == COMMENT else _ACTIONS[verdict], before)
+        given = replace(given, verdict=verdict)
+        # A comment that a person has to look at ends the claim, as no agent goes on.
+        found = step(Action.RELEASE if verdict == COMMENT and ruling.attention else _ACTIONS[verdict], before)
         superseding = verdict != APPROVED and facts is not None
         if superseding or verdict != COMMENT:
             why = "a newer counter-patch" if superseding else "the verdict"
@@ -130,9 +130,9 @@ async def _offered(services: Services, caller: Caller, request: SubmitVerdict, v
     return await counter_patches.facts_of(services, request.review_id, request.project, request.counter_patch, admit)
 
 
-def _admit(unit: Unit, review: Review, verdict: str, request: SubmitVerdict, caller: Caller) -> tuple[Step, str, Round]:
-    """Whether this verdict may be given now: where it leads, by whom and on which round."""
-    found, reviewer = claims.reviewer_step(
+def _admit(unit: Unit, review: Review, verdict: str, request: SubmitVerdict, caller: Caller) -> tuple[str, Round]:
+    """Whether this verdict may be given now: by whom and on which round."""
+    _, reviewer = claims.reviewer_step(
         _ACTIONS[verdict],
         review,
         generation=request.claim_generation,
@@ -143,7 +143,7 @@ def _admit(unit: Unit, review: Review, verdict: str, request: SubmitVerdict, cal
     current = reviews.get_round(unit, review.id, review.round)
     submitter = reviews.submitter(unit, current)
     claims.check_not_own(review, caller.names(reviewer), submitter=submitter, current=current)
-    return found, reviewer, current
+    return reviewer, current
 
 
 def _decided(services: Services, before: Review, found: Step, given: Verdict, attention: str | None) -> Review:
@@ -161,9 +161,13 @@ def _decided(services: Services, before: Review, found: Step, given: Verdict, at
             attempts=0,
             not_before=None,
             approved_round=before.round if given.verdict == APPROVED else None,
+            attention=None,
         )
     stated = changed._replace(
-        verdict=given.verdict, verdict_reason=given.reason, verdict_id=given.id, attention=attention or before.attention
+        verdict=given.verdict,
+        verdict_reason=given.reason,
+        verdict_id=given.id,
+        attention=attention or changed.attention,
     )
     return record_speaker(stated, "reviewer", "verdict")
 
