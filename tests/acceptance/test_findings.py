@@ -426,3 +426,24 @@ def test_p11_a_dispute_stays_a_persons_until_a_verdict_or_a_retry(
         assert shop.status(review)["attention"] is None
         shop.revise(review, diff=edited(text="as told"))
         assert agents.do("claim_review", reviewer_id=OTHER)["review_id"] == review
+
+
+@ON_BOTH_DATABASES
+def test_p1_a_verdict_claims_in_the_same_step_and_refused_leaves_all_as_it_was(shop: Desk, agents: AgentDesk):
+    review = shop.put_up(diff=edited())
+    agents.decide(review, "changes_requested", findings=[MAJOR])
+    (major,) = found(shop, review)
+    approves: dict[str, Any] = {"review_id": review, "verdict": "approved", "claim": True}
+    with shop.unchanged(review):
+        shop.refused("OPEN_FINDINGS", "submit_verdict", **approves, reviewer_id=OTHER)
+        shop.refused("SELF_APPROVAL", "submit_verdict", **approves, reviewer_id=PROPOSER)
+        shop.refused("INVALID_INPUT", "submit_verdict", **approves)
+    settled = [{"finding_id": major["finding_id"], "answer": "verified"}]
+    shop.do("submit_verdict", **approves, reviewer_id=OTHER, answers=settled)
+    assert shop.kinds(review)[-2:] == ["review_claimed", "verdict_submitted"]
+    held = shop.put_up_claimed(diff=edited("b.txt"))
+    with shop.unchanged(held):
+        shop.refused("ALREADY_CLAIMED", "submit_verdict", **{**approves, "review_id": held}, reviewer_id=OTHER)
+    patched = {"verdict": "changes_requested", "reason": WHY, "counter_patch": edited("b.txt", text="patched")}
+    shop.do("submit_verdict", review_id=held, claim=True, reviewer_id=REVIEWER, **patched)
+    assert shop.status(held)["counter_patch_status"] == "pending"

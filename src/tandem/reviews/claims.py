@@ -59,19 +59,10 @@ async def claim_review(services: Services, caller: Caller, request: ClaimReview)
                 return Claim(review=None)
             before = found
         # Who may not claim it hears so before git is asked anything.
-        _check_disputed(unit, services, before, caller, reviewer_id)
-        after, is_new = claims.claimed(before, reviewer_id, now, services.policy)
-        current = reviews.get_round(unit, before.id, before.round)
-        if is_new:
-            submitter = reviews.submitter(unit, current)
-            claims.check_not_own(before, caller.names(reviewer_id), submitter=submitter, current=current)
+        current = admit(unit, services, before, caller, reviewer_id)
         if current.validated and (before.id, before.round) not in heads:
             raise _HeadUnknown(before.project, current)
-        looked_at = clear_failures(unit, before, reviewer_id, now)
-        if looked_at is not before:
-            before = looked_at
-            after, is_new = claims.claimed(before, reviewer_id, now, services.policy)
-        review = _take(unit, before, after, now, is_new=is_new)
+        review = take(unit, services, before, reviewer_id)
         return _claim(services, unit, review, heads.get((review.id, review.round), _Now()))
 
     for _ in range(_HEAD_LOOKS):
@@ -86,15 +77,28 @@ async def claim_review(services: Services, caller: Caller, request: ClaimReview)
     raise Unavailable("The queue moves too fast to claim from; try again.")
 
 
-def _check_disputed(unit: Unit, services: Services, review: Review, caller: Caller, reviewer_id: str) -> None:
-    if review.is_disputed and not is_by_person(unit, services, caller, reviewer_id):
+def admit(unit: Unit, services: Services, before: Review, caller: Caller, reviewer_id: str) -> Round:
+    """The round that a reviewer would claim.
+
+    Raises:
+        SelfApproval: The caller wrote what it asks to review.
+        AlreadyClaimed: Another reviewer holds it.
+        InvalidTransition: It cannot be claimed in its state, or waits for a person.
+    """
+    if before.is_disputed and not is_by_person(unit, services, caller, reviewer_id):
         raise InvalidTransition(
-            f"This review waits for a person: {review.attention} A person claims it, or runs 'tandem review retry"
-            f" {review.id}'.",
-            review_id=review.id,
-            status=review.state,
-            attention=review.attention,
+            f"This review waits for a person: {before.attention} A person claims it, or runs 'tandem review retry"
+            f" {before.id}'.",
+            review_id=before.id,
+            status=before.state,
+            attention=before.attention,
         )
+    _, is_new = claims.claimed(before, reviewer_id, services.clock.now_us(), services.policy)
+    current = reviews.get_round(unit, before.id, before.round)
+    if is_new:
+        submitter = reviews.submitter(unit, current)
+        claims.check_not_own(before, caller.names(reviewer_id), submitter=submitter, current=current)
+    return current
 
 
 _QUEUE = "queue"
@@ -118,8 +122,11 @@ class _HeadUnknown(Exception):
         self.current = current
 
 
-def _take(unit: Unit, before: Review, after: Review, now: int, *, is_new: bool) -> Review:
-    holder = after.reviewer_id or ""
+def take(unit: Unit, services: Services, before: Review, holder: str) -> Review:
+    """The review claimed by a reviewer who was admitted."""
+    now = services.clock.now_us()
+    before = clear_failures(unit, before, holder, now)
+    after, is_new = claims.claimed(before, holder, now, services.policy)
     if not is_new and after.claim_round == before.claim_round:
         reviews.renew(unit, after.id, after.claim_generation, after.lease_expires_at or now)
         return after
