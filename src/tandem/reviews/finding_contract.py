@@ -9,7 +9,18 @@ from pydantic import Field
 
 from tandem.contract.answer import shown
 from tandem.contract.fields import CreatedAt, Cursor, NextPage, ProjectName, ReviewId, RoundNumber, StateName, Turn
-from tandem.contract.operation import ADMIN, ALL, OPERATOR, PROPOSER, READ, REVIEWER, WRITE, Operation, Unlisted
+from tandem.contract.operation import (
+    ADMIN,
+    ALL,
+    HANDOFF,
+    OPERATOR,
+    PROPOSER,
+    READ,
+    REVIEWER,
+    WRITE,
+    Operation,
+    Unlisted,
+)
 from tandem.contract.request import (
     LARGEST,
     FilePath,
@@ -98,7 +109,7 @@ FindingStatus = Literal["open", "blocking", "all"]
 class ListFindings(ProjectRequest):
     """The findings of a review with their places in its current round, or those of a project."""
 
-    refusals: ClassVar[Refusals] = (NotFound,)
+    refusals: ClassVar[Refusals] = (NotFound, Forbidden)
 
     review_id: Annotated[Id | None, Field(description="Only those of this review.")] = None
     status: Annotated[
@@ -266,7 +277,7 @@ def lesson_view(finding: Finding) -> LessonView:
 
 
 OPERATIONS = (
-    Operation("list_findings", "findings", "list", ListFindings, FindingPage, ALL, READ),
+    Operation("list_findings", "findings", "list", ListFindings, FindingPage, ALL | HANDOFF, READ),
     Operation("answer_finding", "findings", "answer", AnswerFinding, FindingAnswered, PROPOSER | REVIEWER, WRITE),
     Unlisted("list_lessons", "lessons", "list", ListLessons, LessonPage, ALL, READ),
     Unlisted("remove_lesson", "lessons", "remove", RemoveLesson, LessonRemoved, OPERATOR | ADMIN, WRITE),

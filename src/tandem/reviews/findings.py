@@ -7,7 +7,7 @@ from typing import Final, Literal, NamedTuple
 
 from tandem.contract.access import Names
 from tandem.contract.caller import Caller
-from tandem.contract.operation import Role
+from tandem.contract.operation import ALL, Role
 from tandem.errors import Forbidden, InvalidInput, InvalidTransition, OpenFindings, ReasonRequired, SelfApproval
 from tandem.git.travel import Excerpt, Spot
 from tandem.reviews import claim_rules as claims
@@ -450,18 +450,23 @@ async def list_findings(services: Services, caller: Caller, request: ListFinding
 
     Raises:
         NotFound: There is no such review.
+        Forbidden: A token for hand-offs alone asks for more than those of a hand-off's review.
         InvalidInput: Neither review nor project is known, or the page token is none of ours.
     """
     pages.check_limit(services, request.limit)
     place = pages.decode(services, request.page, int, int) if request.page else finding_queries.BEFORE_ALL
 
+    for_handoffs = caller.access is not None and not caller.access.roles & ALL
+
     def work(unit: Unit) -> Known:
-        if request.review_id is None:
+        review = None if request.review_id is None else reviews.get(unit, request.review_id, request.project)
+        if for_handoffs and (review is None or review.category != "handoff"):
+            raise Forbidden("This token is for hand-offs: name the review of one (cycle_status has its id).")
+        if review is None:
             of = services.projects.require(request.project, caller.project)
             is_open, limit = request.status != "all", request.limit + 1
             found = finding_queries.list_of_project(unit, of, is_open=is_open, after=place, limit=limit)
             return Known(None, found, threshold_of(unit, services, of))
-        review = reviews.get(unit, request.review_id, request.project)
         reviews.get_round(unit, review.id, request.round or review.round)
         return of_review(unit, services, review)
 
