@@ -288,6 +288,9 @@ def take_back(unit: Unit, before: Review, failure: Failure, now_us: int) -> Revi
     if after.attempts != before.attempts:
         facts.update(attempts=after.attempts, not_before=answer.time_or_none(after.not_before))
     written = writing.change_review(unit, before, with_turn(after), actor=failure.actor, kind=failure.kind, data=facts)
+    if before.speaker_kind in ("question", "answer") and before.attention is None:
+        why = f"The claim of {before.reviewer_id} ran out, who asked something: a person reads the answer first."
+        return raise_attention(unit, written, why, failure.actor, now_us)
     if after.attempts == before.attempts or after.attempts <= claims.RETRIES:
         return written
     return raise_attention(

@@ -71,7 +71,9 @@ async def add_message(services: Services, caller: Caller, request: AddMessage) -
         written = writing.change_review(
             unit,
             before,
-            record_speaker(said, request.sender_role, "message") if takes_turn else said,
+            record_speaker(said, request.sender_role, _how(unit, services, before, caller, sender))
+            if takes_turn
+            else said,
             actor=sender,
             kind=EventKind.MESSAGE_SENT,
             data={"message_id": message_id, "sender_role": request.sender_role, "round": before.round},
@@ -116,6 +118,14 @@ def _is_from_the_side(unit: Unit, services: Services, before: Review, caller: Ca
     is_proposer = caller.names(request.reviewer_id).include(before.proposer_id)
     is_aside = request.reviewer_id != reviewer and not is_proposer
     return is_aside and is_by_person(unit, services, caller, request.reviewer_id)
+
+
+def _how(unit: Unit, services: Services, before: Review, caller: Caller, sender: str) -> str:
+    """How a side speaks: what a person asks who holds the review, and what they are answered, waits for them."""
+    if before.speaker_kind == "question":
+        return "answer"
+    is_asked = before.held and sender == before.reviewer_id and is_by_person(unit, services, caller, sender)
+    return "question" if is_asked else "message"
 
 
 def _answers_question(request: AddMessage, settled: Message | None) -> bool:

@@ -65,7 +65,7 @@ def _next(
 ) -> dict[str, Any]:
     none = why_none(unit, services, review)
     is_for_person = (none and none.needs_person) or _has_failed_often(unit, review)
-    action = "escalate" if is_for_person else next_action(review)
+    action = "escalate" if is_for_person and not review.is_asked else next_action(review)
     facts = {
         **review._asdict(),
         **about,
