@@ -13,14 +13,15 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tandem.git.names import unsafe_reason
-from tandem.reviews.check_findings import LONGEST_TEXT, MOST_FINDINGS, CheckFinding, read_findings
+from tandem.reviews.check_findings import LONGEST_TEXT, MOST_FINDINGS, read_findings
+from tandem.reviews.finding_rules import ReportedFinding
 
 ROOT = "/srv/checks/run-0/tree"
 CODE = "import os\n\n\ndef twice(x):\n    if x == None:\n        return 0\n    return x * 2\n"
 FILES = {"a.py": CODE, "ü/ß.py": 'x = "𐐀é" == None\nlast', "crlf.txt": "one\r\ntwo\r\n"}
 
 
-def read(document: Any, *, before: str = "", after: str = "") -> list[CheckFinding]:
+def read(document: Any, *, before: str = "", after: str = "") -> list[ReportedFinding]:
     text = document if isinstance(document, str) else json.dumps(document)
     return read_findings(before + text + after, ROOT, FILES.get)
 
@@ -66,14 +67,14 @@ def test_the_findings_of_a_real_linter_come_with_its_suggestions(form: str, tmp_
     output = subprocess.run(linter, cwd=tmp_path, capture_output=True, text=True, check=False).stdout
     unused, compared = read_findings(output, tmp_path.resolve().as_posix(), FILES.get)
     severity = "major" if form == "sarif" else "minor"
-    assert unused == CheckFinding("a.py", 1, 1, severity, "F401", "`os` imported but unused", "")
-    assert compared[:5] == ("a.py", 5, 5, severity, "E711")
+    assert unused == ReportedFinding("a.py", 1, 1, severity, "F401", "`os` imported but unused", "")
+    assert (compared.file, compared.line, compared.severity, compared.category) == ("a.py", 5, severity, "E711")
     assert compared.suggestion == "    if x is None:\n"
 
 
 def test_each_line_of_rdjsonl_is_a_finding() -> None:
     lines = "\n".join(json.dumps(diagnostic(line=line, severity="INFO", code={"value": "C1"})) for line in (2, 3))
-    assert read(f"running\n{lines}\ndone") == [CheckFinding("a.py", n, n, "nit", "C1", "wrong") for n in (2, 3)]
+    assert read(f"running\n{lines}\ndone") == [ReportedFinding("a.py", n, n, "nit", "C1", "wrong") for n in (2, 3)]
 
 
 @pytest.mark.parametrize("indent", [None, 2])
@@ -131,7 +132,7 @@ def test_a_suppression_that_is_not_accepted_settles_nothing() -> None:
 
 
 def test_a_result_without_a_place_is_about_the_whole_change() -> None:
-    assert read(sarif({"message": {"text": "wrong"}})) == [CheckFinding(None, None, None, "minor", None, "wrong")]
+    assert read(sarif({"message": {"text": "wrong"}})) == [ReportedFinding(None, None, None, "minor", None, "wrong")]
 
 
 def test_a_range_that_ends_where_a_line_begins_ends_before_that_line() -> None:
@@ -245,7 +246,7 @@ def test_a_fix_becomes_the_text_of_whole_lines(more: dict[str, Any], expected: t
 )
 def test_a_fix_that_is_none_for_these_lines_is_left_out(more: dict[str, Any]) -> None:
     (found,) = read(sarif(result(**more)))
-    assert found == CheckFinding("a.py", 5, 5, "minor", None, "wrong")
+    assert found == ReportedFinding("a.py", 5, 5, "minor", None, "wrong")
 
 
 def test_a_fix_of_several_parts_is_made_whole_unless_they_overlap() -> None:

@@ -210,3 +210,13 @@ def test_tools_of_an_agent_are_called_in_its_own_name(owner: Bearer, guarded: Br
         for fast in (True, False):
             review = alice.over_mcp("create_review", asked, "proposer", fast=fast)["data"]["review_id"]
             assert owner.do("get_proposal", review_id=review)["proposer_id"] == "alice/claude-code"
+
+
+def test_a_hand_offs_producer_reads_what_was_found_in_it_and_in_no_other_review(owner: Bearer):
+    plan, handoff = owner.put_up(), owner.put_up(category="handoff")
+    owner.decide(handoff, "changes_requested", findings=[{"severity": "major", "claim": "A field is wrong."}])
+    with owner.give("writer", "handoff", bound=True) as writer:
+        (found,) = writer.do("list_findings", review_id=handoff)["findings"]
+        assert (found["claim"], found["blocking"]) == ("A field is wrong.", True)
+        writer.refused("FORBIDDEN", "list_findings", review_id=plan)
+        writer.refused("FORBIDDEN", "list_findings")

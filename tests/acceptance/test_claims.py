@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.reviewing import OTHER, PROPOSER, REVIEWER, WHY, Desk, at_once, edited
+from tests.acceptance.reviewing import OTHER, PROPOSER, REVIEWER, WHY, AgentDesk, Desk, at_once, edited
 from tests.broker import Caller, StartBroker, fresh_project
 from tests.databases import ON_BOTH_DATABASES
 
@@ -151,6 +151,38 @@ def test_p5_the_review_of_a_dead_holder_is_claimable_within_lease_and_sweep(hast
     assert event["data"] == {"reviewer_id": REVIEWER, "reason": "lease expired", "claim_generation": 2}
     assert (event["old"], event["new"], event["actor"]) == ("claimed", "pending", "broker")
     assert claim_next(hasty)["claim_generation"] == 3
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_what_a_person_asked_is_answered_to_a_person_though_the_claim_ran_out(hasty: Desk, *, is_late: bool):
+    review = hasty.put_up()
+    claim = hasty.do("claim_review", review_id=review, reviewer_id=REVIEWER)
+    hasty.say(review, "reviewer", "Why?")
+    if not is_late:
+        hasty.say(review, "proposer", "Because.")
+    await_reclaimed(hasty, review, claim["cursor"])
+    if is_late:
+        assert hasty.status(review)["next_action"] == "answer_message"
+        hasty.say(review, "proposer", "Because.")
+    status = hasty.status(review)
+    assert (status["status"], status["next_action"]) == ("pending", "escalate")
+    assert REVIEWER in status["attention"]
+    (problem,) = hasty.do("get_inbox", person=REVIEWER)["problems"]
+    assert problem["review"]["review_id"] == review
+    with AgentDesk(hasty.url, hasty.project) as agents:
+        assert claim_next(agents)["review_id"] is None
+        agents.refused("INVALID_TRANSITION", "claim_review", review_id=review, reviewer_id=OTHER)
+    hasty.approve(review)
+    assert hasty.status(review)["attention"] is None
+
+
+def test_p5_what_an_agent_asked_keeps_no_other_agent_away(hasty: Desk):
+    review = hasty.put_up()
+    with AgentDesk(hasty.url, hasty.project) as agents:
+        claim = agents.do("claim_review", review_id=review, reviewer_id=REVIEWER)
+        agents.say(review, "reviewer", "Why?")
+        await_reclaimed(hasty, review, claim["cursor"])
+        assert claim_next(agents)["review_id"] == review
 
 
 @ON_BOTH_DATABASES

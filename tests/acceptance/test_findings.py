@@ -214,14 +214,32 @@ def test_p11_after_three_rounds_only_a_person_goes_on(agents: AgentDesk, shop: D
         ({"file": None}, "file"),
         ({"line": None, "suggestion": "x"}, "line"),
         ({"end_line": 1}, "end_line"),
+        ({"line": 11}, "line"),
+        ({"end_line": 11}, "end_line"),
+        ({"side": "old", "line": 11}, "line"),
+        ({"file": "none.txt"}, "file"),
+        ({"file": "none.txt", "line": None}, "file"),
     ],
 )
-def test_a_finding_that_means_nothing_is_refused(shop: Desk, wrong: dict[str, Any], field: str):
+def test_a_finding_that_means_nothing_is_refused_with_its_place(shop: Desk, wrong: dict[str, Any], field: str):
     review = shop.put_up_claimed(diff=edited())
     with shop.unchanged(review):
         sent = {"review_id": review, "verdict": "comment", "reason": WHY, "claim_generation": 1}
-        details = shop.refused("INVALID_INPUT", "submit_verdict", **sent, findings=[{**MAJOR, **wrong}])
-    assert details["field"] == field
+        details = shop.refused("INVALID_INPUT", "submit_verdict", **sent, findings=[NIT, {**MAJOR, **wrong}])
+    assert details["field"] == f"findings.1.{field}"
+    if 11 in wrong.values():
+        assert details["lines"] == 10
+
+
+def test_a_place_that_no_one_can_look_up_is_taken_as_it_is_said(desk: Desk, shop: Desk, repo: Sandbox):
+    review = desk.put_up(diff=edited())
+    desk.decide(review, "comment", findings=[{**MAJOR, "line": 400}])
+    assert found(desk, review)[0]["line"] == 400
+    # Of a file that the change deletes something can be said, too.
+    repo.git("rm", "-q", "b.txt")
+    deleting = shop.put_up(diff=repo.git("diff", "HEAD"))
+    shop.decide(deleting, "comment", findings=[{**MAJOR, "file": "b.txt", "line": None}])
+    assert [one["file"] for one in found(shop, deleting)] == ["b.txt"]
 
 
 def test_p11_what_was_approved_is_not_reopened_beside_its_approval(shop: Desk):
@@ -325,7 +343,7 @@ def test_an_agent_that_calls_by_the_name_of_its_client_is_no_person(broker: Brok
     shop.decide(review, "changes_requested", findings=[MAJOR])
     (major,) = found(shop, review)
     with Desk(broker.url, shop.project, agent="claude-code") as agent:
-        asked = {"review_id": review, "finding_id": major["finding_id"], "answer": "verified", "reviewer_id": OTHER}
+        asked = {"review_id": review, "finding_id": major["finding_id"], "answer": "verified", "reviewer_id": REVIEWER}
         agent.refused("FORBIDDEN", "answer_finding", **asked)
 
 
@@ -354,3 +372,78 @@ def test_p11_the_projects_threshold_holds_for_the_same_content_elsewhere(agents:
     review, other = shop.put_up(diff=edited()), shop.put_up(diff=edited(), phase="2")
     shop.decide(review, "comment", findings=[{**MAJOR, "severity": "minor"}])
     assert agents.decide(other, "approved")["verdict"] == "comment"
+
+
+def after_rounds(agents: AgentDesk, shop: Desk, verdict: str, **more: Any) -> str:
+    """A review that an agent answered in three rounds with the same verdict over a grave finding."""
+    review = shop.put_up(diff=edited())
+    for number in range(1, 4):
+        agents.decide(review, verdict, findings=[{**MAJOR, "claim": f"Fault {number}."}], **more)
+        if number < 3:
+            shop.revise(review, diff=edited(text=f"try {number}"))
+    return review
+
+
+def test_p11_comments_over_what_blocks_end_with_a_person_after_three_rounds(agents: AgentDesk, shop: Desk):
+    review = after_rounds(agents, shop, "comment")
+    status = shop.status(review)
+    assert (status["status"], status["next_action"]) == ("pending", "escalate")
+    assert "3 rounds" in status["attention"]
+    shop.revise(review, diff=edited(text="once more"))
+    agents.refused("INVALID_TRANSITION", "claim_review", review_id=review, reviewer_id=OTHER)
+
+
+def test_a_small_comment_in_a_later_round_needs_no_person(agents: AgentDesk, shop: Desk):
+    review = shop.put_up(diff=edited())
+    for number in range(1, 4):
+        shop.revise(review, diff=edited(text=f"try {number}"))
+    assert agents.decide(review, "comment", findings=[NIT])["status"] == "in_review"
+    assert shop.status(review)["attention"] is None
+
+
+@pytest.mark.parametrize("verdict", ["comment", "changes_requested"])
+def test_p11_a_dispute_stays_a_persons_until_a_verdict_or_a_retry(
+    agents: AgentDesk, shop: Desk, broker: BrokerProcess, verdict: str
+):
+    review = after_rounds(agents, shop, verdict)
+    why = shop.status(review)["attention"]
+    for _ in range(2):
+        generation = shop.claim(review)
+        held = shop.status(review)
+        assert (held["attention"], held["next_action"]) == (None, "wait")
+        shop.do("release_claim", review_id=review, claim_generation=generation)
+        assert shop.status(review)["attention"] == why
+        assert agents.do("claim_review", reviewer_id=OTHER)["review_id"] is None
+        agents.refused("INVALID_TRANSITION", "claim_review", review_id=review, reviewer_id=OTHER)
+        # On a trusted broker's command line it states its name.
+        with Desk(broker.url, shop.project, agent="codex/7") as agent:
+            agent.refused("INVALID_TRANSITION", "claim_review", review_id=review, reviewer_id=OTHER)
+    if verdict == "comment":
+        shop.do("retry_review", review_id=review)
+        assert agents.do("claim_review", reviewer_id=OTHER)["review_id"] == review
+    else:
+        shop.verdict(review, verdict, shop.claim(review))
+        assert shop.status(review)["attention"] is None
+        shop.revise(review, diff=edited(text="as told"))
+        assert agents.do("claim_review", reviewer_id=OTHER)["review_id"] == review
+
+
+@ON_BOTH_DATABASES
+def test_p1_a_verdict_claims_in_the_same_step_and_refused_leaves_all_as_it_was(shop: Desk, agents: AgentDesk):
+    review = shop.put_up(diff=edited())
+    agents.decide(review, "changes_requested", findings=[MAJOR])
+    (major,) = found(shop, review)
+    approves: dict[str, Any] = {"review_id": review, "verdict": "approved", "claim": True}
+    with shop.unchanged(review):
+        shop.refused("OPEN_FINDINGS", "submit_verdict", **approves, reviewer_id=OTHER)
+        shop.refused("SELF_APPROVAL", "submit_verdict", **approves, reviewer_id=PROPOSER)
+        shop.refused("INVALID_INPUT", "submit_verdict", **approves)
+    settled = [{"finding_id": major["finding_id"], "answer": "verified"}]
+    shop.do("submit_verdict", **approves, reviewer_id=OTHER, answers=settled)
+    assert shop.kinds(review)[-2:] == ["review_claimed", "verdict_submitted"]
+    held = shop.put_up_claimed(diff=edited("b.txt"))
+    with shop.unchanged(held):
+        shop.refused("ALREADY_CLAIMED", "submit_verdict", **{**approves, "review_id": held}, reviewer_id=OTHER)
+    patched = {"verdict": "changes_requested", "reason": WHY, "counter_patch": edited("b.txt", text="patched")}
+    shop.do("submit_verdict", review_id=held, claim=True, reviewer_id=REVIEWER, **patched)
+    assert shop.status(held)["counter_patch_status"] == "pending"

@@ -142,3 +142,9 @@ def test_p11_who_finds_something_new_each_round_ends_in_the_third_with_a_person(
     project.revise(review, intent="approve", diff=edited(text="try 4"))
     project.approved()
     assert (project.status(review)["status"], len(project.broker.runs(review))) == ("pending", 3)
+
+
+def test_a_place_that_is_none_costs_no_try(project: Counter) -> None:
+    review = project.ask("find 2,11")
+    assert [(one["file"], one["line"]) for one in asked_for_changes(project, review)] == [("a.txt", 2), ("a.txt", None)]
+    assert project.outcomes(review) == ["verdict"]

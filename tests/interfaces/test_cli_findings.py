@@ -44,7 +44,9 @@ def test_findings_are_listed_with_their_numbers_and_everywhere_these_are_the_sam
 
 def test_a_finding_is_answered_and_settled_and_then_the_approval_is_free(tandem: Inside) -> None:
     review_id, [major, minor] = found(tandem)
+    before = tandem.run("review", "show", review_id, "--json").data
     refused = tandem.run("review", "approve", review_id, "--agent", "rita").refusal
+    assert tandem.run("review", "show", review_id, "--json").data == before
     assert f"{major} (major, a.txt:2, by rita)" in refused
     assert f"tandem findings answer {review_id} FINDING verified" in refused
     assert minor not in refused

@@ -63,7 +63,7 @@ def test_no_administrators_operation_is_listed():
 
 def test_hand_offs_are_listed_at_their_own_endpoint_only():
     assert [tool["name"] for tool in _listing("handoff")] == [
-        operation.name for operation in REGISTRY if operation.name in HANDOFF
+        operation.name for operation in REGISTRY if operation.name in {*HANDOFF, "list_findings"}
     ]
     for role in (None, "proposer", "reviewer", "operator"):
         assert not HANDOFF & {tool["name"] for tool in _listing(role)}
@@ -74,9 +74,11 @@ def test_hand_offs_are_listed_at_their_own_endpoint_only():
 
 def test_hints_tell_looking_at_a_cycle_from_changing_it():
     hints = {tool["name"]: tool["annotations"] for tool in _listing("handoff")}
-    assert {name for name, given in hints.items() if given["readOnlyHint"]} == {"cycle_status", "handoff_read"}
+    assert {name for name, given in hints.items() if given["readOnlyHint"]} == {
+        *("list_findings", "cycle_status", "handoff_read")
+    }
     assert {name for name, given in hints.items() if given["idempotentHint"]} == {
-        *("cycle_status", "handoff_read", "lock_acquire")
+        *("list_findings", "cycle_status", "handoff_read", "lock_acquire")
     }
 
 

@@ -14,11 +14,11 @@ from tandem.pool.reviewers.proof import parts_of
 from tandem.pool.reviewers.verdicts import (
     EXAMPLE,
     SCHEMA,
-    ReportedFinding,
     ReviewerAnswer,
     SettledFinding,
     Unreadable,
 )
+from tandem.reviews.finding_rules import ReportedFinding
 from tandem.reviews.requests import SubmitVerdict
 from tests.reviewers.answers import APPROVAL, DELETED, DIGEST, FINDING, GOOD, GOOD_TEXT, NONCE, SURROGATE, changed, read
 

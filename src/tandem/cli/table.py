@@ -293,6 +293,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("answers", "--answers", help='What became of earlier findings: [{"finding_id": "fn_8w1x", "answer": "verified"}]. JSON, @FILE or - for standard input.', metavar="JSON", form="json"),
         Parameter("comments", "--comments", help='Minor findings, as before: [{"file": "src/a.py", "line": 3, "body": "…"}]. JSON, @FILE or - for standard input.', metavar="JSON", form="json"),
         Parameter("read_all", "--read-all", kind="flag", default=False, help="Every file was read to its end: then changes that are asked for only because of findings below the project's threshold are stored as approved, with notes."),
+        Parameter("claim", "--claim", kind="flag", default=False, help="Claim it for this verdict, as `reviewer_id`; if that is refused, all is as before."),
         Parameter("claim_generation", "--claim-generation", kind="whole", help="The claim's number, from 'tandem review claim'."),
         Parameter("reviewer_id", "--reviewer-id", help="Who reviews; needed without `claim_generation`. Default: who calls, see 'tandem me'.", metavar="ID", is_caller=True),
         Parameter("round", "--round", kind="whole", help="Default: the round you claimed."),

@@ -184,6 +184,7 @@ class Operations(ABC):
         answers: list[reviews_finding_contract.GivenSettling] | None = None,
         comments: list[reviews_requests.LineComment] | None = None,
         read_all: bool = False,
+        claim: bool = False,
         claim_generation: int | None = None,
         reviewer_id: str | None = None,
         round: int | None = None,

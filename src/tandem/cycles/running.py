@@ -314,5 +314,6 @@ def _gated(handoffs: list[Handoff], review: Review, no_reviewer: NoReviewer | No
         status=review.state,
         reason=review.verdict_reason,
         written_at=isoformat(about.written_at),
+        attention=review.awaits_person,
         no_reviewer=no_reviewer,
     )

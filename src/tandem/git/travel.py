@@ -43,6 +43,20 @@ class Spot(NamedTuple):
     end_line: int | None = None
 
 
+class Excerpt(NamedTuple):
+    """The lines of a spot, as the file has them.
+
+    Attributes:
+        total: How many lines the file has; None if there is no such file.
+        lines: The lines of the spot; None where there are none.
+        around: Those with some more around them.
+    """
+
+    total: int | None = None
+    lines: str | None = None
+    around: str | None = None
+
+
 class Place(NamedTuple):
     """Where a spot stands in another round, on the same side.
 
@@ -131,29 +145,42 @@ def as_said(spot: Spot, target: int) -> Place:
     return Place(spot.file, spot.line, spot.end_line, False if spot.file and spot.round == target else None)
 
 
-def read_lines(handle: Handle, versions: Mapping[int, Version], spots: Iterable[Spot]) -> dict[str, str]:
+def read_excerpts(
+    handle: Handle, versions: Mapping[int, Version], spots: Iterable[Spot], around: int
+) -> dict[str, Excerpt]:
     """The lines that spots name in their own rounds, by their ids; those that cannot be read as text are left out.
 
     At most `MOST_LINES` and `MOST_LINE_BYTES` of each, without the line feed that ends the last one.
     """
-    asked = [(spot, spot.file) for spot in spots if spot.file is not None and spot.line is not None]
+    asked = [(spot, spot.file) for spot in spots if spot.file is not None]
     files = _Files(handle, versions, {path for _, path in asked})
-    entries = {spot: entry for spot, path in asked if (entry := files.find(spot.round, spot.side, path)) is not None}
+    # What is said of a whole file may be said of one that the change deletes.
+    sides = {spot: [spot.side] if spot.line else ["after", "before"] for spot, _ in asked}
+    found = {spot: [files.find(spot.round, side, path) for side in sides[spot]] for spot, path in asked}
+    entries = {spot: all_[0] for spot, all_ in found.items() if spot.line and all_[0] and all_[0].mode != ABSENT_MODE}
     with handle.scratch() as scratch:
         wanted = [(spot.round, spot.file or "", entry.oid) for spot, entry in entries.items()]
         sizes = _make(handle, scratch, versions, wanted)
         contents = read_blobs(scratch, (oid for oid, size in sizes.items() if size <= LARGEST_FILE_BYTES))
-    split = {oid: content.split(b"\n") for oid, content in contents.items() if content and b"\0" not in content}
-    return {
-        spot.id: text
+    texts = {oid: content for oid, content in contents.items() if content is not None and b"\0" not in content}
+    absent = {
+        spot.id: Excerpt() for spot, all_ in found.items() if all(one and one.mode == ABSENT_MODE for one in all_)
+    }
+    return absent | {
+        spot.id: _excerpt(texts[entry.oid].split(b"\n"), spot.line or 1, spot.end_line or spot.line or 1, around)
         for spot, entry in entries.items()
-        if entry.oid in split and (text := _cut(split[entry.oid], spot.line or 1, spot.end_line))
+        if entry.oid in texts
     }
 
 
-def _cut(lines: Sequence[bytes], first: int, last: int | None) -> str:
-    shown = lines[first - 1 : min(last or first, first - 1 + MOST_LINES)]
-    return b"\n".join(shown)[:MOST_LINE_BYTES].decode("utf-8", "ignore")
+def _excerpt(lines: Sequence[bytes], first: int, last: int, around: int) -> Excerpt:
+    total = len(lines) - (not lines[-1])
+    return Excerpt(total, _cut(lines, first, last), _cut(lines, max(1, first - around), last + around))
+
+
+def _cut(lines: Sequence[bytes], first: int, last: int) -> str | None:
+    shown = lines[first - 1 : min(last, first - 1 + MOST_LINES)]
+    return b"\n".join(shown)[:MOST_LINE_BYTES].decode("utf-8", "ignore") or None
 
 
 class _Files:

@@ -85,8 +85,8 @@ def place(review: Review, around: InboxContext) -> Placement:
 
 def _problem(review: Review, around: InboxContext) -> Placement | None:
     since = waits_since(review)
-    if review.attention is not None:
-        return Placement("problems", "attention", review.updated_at, review.proposer_id, review.attention)
+    if review.awaits_person is not None:
+        return Placement("problems", "attention", review.updated_at, review.proposer_id, review.awaits_person)
     if review.state == State.REJECTED and around.standing:
         return Placement("problems", "revert", since, review.proposer_id, review.verdict_reason)
     if next_action(review) == "escalate":

@@ -465,7 +465,7 @@ def _findings(run: _Run, written: bytes) -> list[dict[str, Any]]:
             return None
 
     found = read_findings(written.decode("utf-8", "replace"), folder.as_posix(), content)
-    return [one._asdict() for one in found]
+    return [asdict(one) for one in found]
 
 
 def _laid_out(root: str, content: RoundContent, place: Path, check: CheckView) -> ReviewedTree:

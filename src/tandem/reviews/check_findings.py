@@ -11,12 +11,14 @@ import json
 import posixpath
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
 from typing import Any, Final, NamedTuple, cast
 from urllib.parse import unquote
 
 from tandem.git.names import decode_path, unsafe_reason
+from tandem.reviews.finding_rules import ReportedFinding
 
 MOST_FINDINGS: Final = 500
 LONGEST_TEXT: Final = 4_000
@@ -39,21 +41,6 @@ _LEVELS = {"error": "major", "warning": "minor", "note": "nit", "none": "nit"}
 _SEVERITIES = {"ERROR": "major", 1: "major", "WARNING": "minor", 2: "minor", "INFO": "nit", 3: "nit"}
 _CODE_POINTS, _UTF_16, _UTF_8 = ("utf-32-le", 4), ("utf-16-le", 2), ("utf-8", 1)
 """What a column counts: an encoding, and the bytes of its unit."""
-
-
-class CheckFinding(NamedTuple):
-    """What a tool says about a change.
-
-    `line` to `end_line` are both included; `suggestion` is the text for them with its line ends, empty to delete them.
-    """
-
-    file: str | None
-    line: int | None
-    end_line: int | None
-    severity: str
-    category: str | None
-    claim: str
-    suggestion: str | None = None
 
 
 class _Region(NamedTuple):
@@ -84,7 +71,7 @@ class _Tree(NamedTuple):
         return None if unsafe_reason(path) else path
 
 
-def read_findings(output: str, folder: str, content: Callable[[str], str | None]) -> list[CheckFinding]:
+def read_findings(output: str, folder: str, content: Callable[[str], str | None]) -> list[ReportedFinding]:
     """The findings that the output of a check has, at most 500.
 
     Args:
@@ -100,7 +87,7 @@ def read_findings(output: str, folder: str, content: Callable[[str], str | None]
     return list(islice(_findings(output, _Tree(folder.rstrip("/"), lines)), MOST_FINDINGS))
 
 
-def _findings(output: str, tree: _Tree) -> Iterator[CheckFinding]:
+def _findings(output: str, tree: _Tree) -> Iterator[ReportedFinding]:
     for document in _documents(output):
         if document.get("version") == "2.1.0":
             for run in _list(document, "runs"):
@@ -162,19 +149,21 @@ def _region(line: Any, column: Any, end_line: Any, end_column: Any) -> _Region |
     return region if region.end_line >= first else None
 
 
-def _finding(file: str | None, region: _Region | None, severity: str, category: Any, claim: Any) -> CheckFinding | None:
+def _finding(
+    file: str | None, region: _Region | None, severity: str, category: Any, claim: Any
+) -> ReportedFinding | None:
     """A finding without a suggestion; None if it says nothing."""
     said = _short(claim, LONGEST_TEXT)
     if said is None:
         return None
     line, end = (region.line, region.last_line) if region and file else (None, None)
-    return CheckFinding(file, line, end, severity, _short(category, _LONGEST_CATEGORY), said)
+    return ReportedFinding(file, line, end, severity, _short(category, _LONGEST_CATEGORY), said)
 
 
 # SARIF
 
 
-def _of_run(run: Any, tree: _Tree) -> Iterator[CheckFinding]:
+def _of_run(run: Any, tree: _Tree) -> Iterator[ReportedFinding]:
     rules = _list(run, "tool", "driver", "rules")
     by_id = {name: rule for rule in rules if isinstance(name := _at(rule, "id"), str)}
     unit = _UTF_16 if _at(run, "columnKind") == "utf16CodeUnits" else _CODE_POINTS
@@ -233,7 +222,7 @@ def _sarif_region(region: Any) -> _Region | None:
 # rdjson
 
 
-def _of_diagnostic(one: Any, tree: _Tree, severity: Any) -> Iterator[CheckFinding]:
+def _of_diagnostic(one: Any, tree: _Tree, severity: Any) -> Iterator[ReportedFinding]:
     file = tree.path(_at(one, "location", "path"))
     given = _at(one, "severity") or severity
     grade = _SEVERITIES.get(given, "minor") if isinstance(given, str | int) else "minor"
@@ -258,8 +247,8 @@ def _rdjson_region(given: Any) -> _Region | None:
 
 
 def _with_suggestion(
-    finding: CheckFinding, edits: list[tuple[_Region | None, Any]], lines: list[str], unit: tuple[str, int]
-) -> CheckFinding:
+    finding: ReportedFinding, edits: list[tuple[_Region | None, Any]], lines: list[str], unit: tuple[str, int]
+) -> ReportedFinding:
     """The finding with a text for whole lines, which may be a few more than it named; without one where that fails."""
     line, end = finding.line, finding.end_line
     regions = [region for region, _ in edits if region is not None]
@@ -282,7 +271,7 @@ def _with_suggestion(
         before, text, last = before + lines[last], text + lines[last], last + 1
     if text == before or len(text) > LONGEST_TEXT:
         return finding
-    return finding._replace(line=first, end_line=last, suggestion=text)
+    return replace(finding, line=first, end_line=last, suggestion=text)
 
 
 def _spans(lines: list[str], first: int, regions: list[_Region], unit: tuple[str, int]) -> Iterator[tuple[int, int]]:

@@ -211,8 +211,8 @@ async def report_check(services: Services, caller: Caller, request: ReportCheck)
     begins = request.status == CheckStatus.RUNNING
     if (request.tree is None) != (request.commit is None) or (not begins and request.commit is not None):
         raise InvalidInput("Report tree and commit together, with running: update what runs checks.", field="commit")
-    for one in request.findings or ():
-        contents.check_finding(services, one)
+    for at, one in enumerate(request.findings or ()):
+        contents.check_finding(services, one, f"findings.{at}")
     ground = await _ground(services, request) if begins and request.commit is None else None
 
     def work(unit: Unit) -> CheckReported:

@@ -16,7 +16,7 @@ from tandem.reviews import contents, finding_queries, grounds, views, writing
 from tandem.reviews import queries as reviews
 from tandem.reviews.answers import Claim, ClaimReleased, ClaimRenewed, ReviewStatus
 from tandem.reviews.check_contract import GroundView
-from tandem.reviews.context import Services, threshold_of
+from tandem.reviews.context import Services, is_by_person, threshold_of
 from tandem.reviews.finding_contract import lesson_view, view
 from tandem.reviews.requests import ClaimReview, ReleaseClaim, RenewClaim, RetryReview
 from tandem.reviews.rounds import Round, with_turn
@@ -59,19 +59,10 @@ async def claim_review(services: Services, caller: Caller, request: ClaimReview)
                 return Claim(review=None)
             before = found
         # Who may not claim it hears so before git is asked anything.
-        _check_disputed(before, caller)
-        after, is_new = claims.claimed(before, reviewer_id, now, services.policy)
-        current = reviews.get_round(unit, before.id, before.round)
-        if is_new:
-            submitter = reviews.submitter(unit, current)
-            claims.check_not_own(before, caller.names(reviewer_id), submitter=submitter, current=current)
+        current = admit(unit, services, before, caller, reviewer_id)
         if current.validated and (before.id, before.round) not in heads:
             raise _HeadUnknown(before.project, current)
-        if before.attention is not None:
-            # Somebody looks: it is no longer out of the queue.
-            before = clear_attention(unit, before, reviewer_id, now)
-            after, is_new = claims.claimed(before, reviewer_id, now, services.policy)
-        review = _take(unit, before, after, now, is_new=is_new)
+        review = take(unit, services, before, reviewer_id)
         return _claim(services, unit, review, heads.get((review.id, review.round), _Now()))
 
     for _ in range(_HEAD_LOOKS):
@@ -86,15 +77,28 @@ async def claim_review(services: Services, caller: Caller, request: ClaimReview)
     raise Unavailable("The queue moves too fast to claim from; try again.")
 
 
-def _check_disputed(review: Review, caller: Caller) -> None:
-    if review.is_disputed and not claims.decides_for_all(caller):
+def admit(unit: Unit, services: Services, before: Review, caller: Caller, reviewer_id: str) -> Round:
+    """The round that a reviewer would claim.
+
+    Raises:
+        SelfApproval: The caller wrote what it asks to review.
+        AlreadyClaimed: Another reviewer holds it.
+        InvalidTransition: It cannot be claimed in its state, or waits for a person.
+    """
+    if before.is_disputed and not is_by_person(unit, services, caller, reviewer_id):
         raise InvalidTransition(
-            f"This review waits for a person: {review.attention} A person claims it, or runs 'tandem review retry"
-            f" {review.id}'.",
-            review_id=review.id,
-            status=review.state,
-            attention=review.attention,
+            f"This review waits for a person: {before.attention} A person claims it, or runs 'tandem review retry"
+            f" {before.id}'.",
+            review_id=before.id,
+            status=before.state,
+            attention=before.attention,
         )
+    _, is_new = claims.claimed(before, reviewer_id, services.clock.now_us(), services.policy)
+    current = reviews.get_round(unit, before.id, before.round)
+    if is_new:
+        submitter = reviews.submitter(unit, current)
+        claims.check_not_own(before, caller.names(reviewer_id), submitter=submitter, current=current)
+    return current
 
 
 _QUEUE = "queue"
@@ -118,8 +122,11 @@ class _HeadUnknown(Exception):
         self.current = current
 
 
-def _take(unit: Unit, before: Review, after: Review, now: int, *, is_new: bool) -> Review:
-    holder = after.reviewer_id or ""
+def take(unit: Unit, services: Services, before: Review, holder: str) -> Review:
+    """The review claimed by a reviewer who was admitted."""
+    now = services.clock.now_us()
+    before = clear_failures(unit, before, holder, now)
+    after, is_new = claims.claimed(before, holder, now, services.policy)
     if not is_new and after.claim_round == before.claim_round:
         reviews.renew(unit, after.id, after.claim_generation, after.lease_expires_at or now)
         return after
@@ -281,6 +288,9 @@ def take_back(unit: Unit, before: Review, failure: Failure, now_us: int) -> Revi
     if after.attempts != before.attempts:
         facts.update(attempts=after.attempts, not_before=answer.time_or_none(after.not_before))
     written = writing.change_review(unit, before, with_turn(after), actor=failure.actor, kind=failure.kind, data=facts)
+    if before.speaker_kind in ("question", "answer") and before.attention is None:
+        why = f"The claim of {before.reviewer_id} ran out, who asked something: a person reads the answer first."
+        return raise_attention(unit, written, why, failure.actor, now_us)
     if after.attempts == before.attempts or after.attempts <= claims.RETRIES:
         return written
     return raise_attention(
@@ -294,6 +304,11 @@ def raise_attention(unit: Unit, before: Review, why: str, actor: str, now_us: in
     return writing.change_review(
         unit, before, after, actor=actor, kind=EventKind.ATTENTION_RAISED, data={"reason": why}
     )
+
+
+def clear_failures(unit: Unit, before: Review, actor: str, now_us: int) -> Review:
+    """Let a review be as if no one had failed at it, now that somebody looks; a dispute ends with a verdict."""
+    return before if before.is_disputed else clear_attention(unit, before, actor, now_us)
 
 
 def clear_attention(unit: Unit, before: Review, actor: str, now_us: int) -> Review:

@@ -76,29 +76,29 @@ def check_text(services: Services, field: str, text: str | None) -> None:
     _check_size(field, text, services.policy.text_limit_bytes, "text_limit_bytes")
 
 
-def check_finding(services: Services, one: GivenFinding) -> None:
-    """Refuse a finding whose severity or place is none.
+def check_finding(services: Services, one: GivenFinding, where: str) -> None:
+    """Refuse a finding whose severity or place is none, with its place in the request.
 
     Raises:
         InvalidInput: It is.
         TooLarge: A text is over the limit.
     """
     for name in ("claim", "failure", "suggestion"):
-        check_text(services, name, getattr(one, name))
+        check_text(services, f"{where}.{name}", getattr(one, name))
     if finding_rules.severity_of(one.severity) is None:
         raise InvalidInput(
             f"'{one.severity}' is no severity: say blocker, major, minor or nit.",
-            field="severity",
+            field=f"{where}.severity",
             allowed=list(finding_rules.SEVERITIES),
         )
     if one.file is not None and (reason := unsafe_reason(one.file)) is not None:
-        raise InvalidInput(f"The path {one.file!r} {reason}; name a file of the repository.", field="file")
+        raise InvalidInput(f"The path {one.file!r} {reason}; name a file of the repository.", field=f"{where}.file")
     if one.line is None and (one.end_line is not None or one.suggestion is not None):
-        raise InvalidInput("Say where it begins: send line with end_line, and with a suggestion.", field="line")
+        raise InvalidInput("Say where it begins: end_line and suggestion go with line.", field=f"{where}.line")
     if one.line is not None and one.file is None:
-        raise InvalidInput("A line is one of a file: send file, too.", field="file")
+        raise InvalidInput("A line is one of a file: send file, too.", field=f"{where}.file")
     if one.end_line is not None and one.line is not None and one.end_line < one.line:
-        raise InvalidInput("end_line is before line.", field="end_line")
+        raise InvalidInput("end_line is before line.", field=f"{where}.end_line")
 
 
 def check_metadata(services: Services, metadata: dict[str, Any] | None) -> str:

@@ -12,13 +12,16 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from tandem.access.tokens import AccessContext
+from tandem.contract.caller import Caller
 from tandem.core.secret_key import Tokens
 from tandem.git.changes import Change
 from tandem.projects.registration import ProjectContext
 from tandem.reviews.answers import NoReviewer
+from tandem.reviews.claim_rules import decides_for_all
 from tandem.reviews.finding_rules import THRESHOLD
 from tandem.reviews.rounds import Round
 from tandem.reviews.rules import Review
+from tandem.rulings import person
 from tandem.settings.workflows import Workflow
 from tandem.store.base import Unit
 
@@ -60,6 +63,12 @@ def why_none(unit: Unit, services: Services, review: Review) -> NoReviewer | Non
     """Why a review that waits for a reviewer gets none now; None if one may come any moment, or somebody has it."""
     found = (one.why_none(unit, services, review) for one in services.participants)
     return next((why for why in found if why is not None), None)
+
+
+def is_by_person(unit: Unit, services: Services, caller: Caller, who: str) -> bool:
+    """Whether it is a person's word: on a trusted broker agents may call as anybody does, by a name that says so."""
+    is_agent = caller.access is None and (caller.agent or "").partition("/")[0] in person.CLIENTS.values()
+    return decides_for_all(caller) and not is_agent and services.pool.project_of(unit, who) is None
 
 
 def threshold_of(unit: Unit, services: Services, project: str) -> str:

@@ -14,7 +14,7 @@ from tandem.reviews import files as round_files
 from tandem.reviews import queries as reviews
 from tandem.reviews.answers import CounterPatchDecided
 from tandem.reviews.claim_rules import COUNTER_PATCH, acceptor, check_concerned, check_round, end_claim
-from tandem.reviews.claims import clear_attention
+from tandem.reviews.claims import clear_failures
 from tandem.reviews.context import Services
 from tandem.reviews.page_contract import CheckCounterPatch, CounterPatchCheck, CounterPatchDraft, DraftCounterPatch
 from tandem.reviews.queries import RoundContent
@@ -62,7 +62,7 @@ async def accept_counter_patch(services: Services, caller: Caller, request: Acce
         found = step(Action.ACCEPT_COUNTER_PATCH, before)
         now = services.clock.now_us()
         actor = caller.agent or before.proposer_id
-        before = before if before.is_disputed else clear_attention(unit, before, actor, now)
+        before = clear_failures(unit, before, actor, now)
         stays_held = found.to is None
         accepted_by = acceptor(before, patch, caller.names(), caller.agent)
         accepted = (before if stays_held else end_claim(before, found, now))._replace(counter_patch_status=ACCEPTED)

@@ -12,7 +12,7 @@ from tandem.reviews import claim_rules as claims
 from tandem.reviews import contents, views, writing
 from tandem.reviews import queries as reviews
 from tandem.reviews.answers import Discussion, DiscussionEntry, MessageSent
-from tandem.reviews.context import Services
+from tandem.reviews.context import Services, is_by_person
 from tandem.reviews.finding_rules import Finding
 from tandem.reviews.requests import AddMessage, GetDiscussion
 from tandem.reviews.rounds import CounterPatch, Message, Verdict, check_turn, record_speaker
@@ -45,7 +45,7 @@ async def add_message(services: Services, caller: Caller, request: AddMessage) -
     def work(unit: Unit) -> MessageSent:
         before = reviews.get(unit, request.review_id, request.project, lock=True)
         settled = None if request.resolves is None else reviews.find_message(unit, before.id, request.resolves)
-        is_question = _is_from_the_side(before, caller, request)
+        is_question = _is_from_the_side(unit, services, before, caller, request)
         takes_turn = not is_question and not _answers_question(request, settled)
         sender, entered = (_enter if takes_turn else _enter_aside)(services, before, caller, request)
         if takes_turn:
@@ -71,7 +71,9 @@ async def add_message(services: Services, caller: Caller, request: AddMessage) -
         written = writing.change_review(
             unit,
             before,
-            record_speaker(said, request.sender_role, "message") if takes_turn else said,
+            record_speaker(said, request.sender_role, _how(unit, services, before, caller, sender))
+            if takes_turn
+            else said,
             actor=sender,
             kind=EventKind.MESSAGE_SENT,
             data={"message_id": message_id, "sender_role": request.sender_role, "round": before.round},
@@ -105,7 +107,7 @@ def _enter(services: Services, before: Review, caller: Caller, request: AddMessa
     return reviewer, entered
 
 
-def _is_from_the_side(before: Review, caller: Caller, request: AddMessage) -> bool:
+def _is_from_the_side(unit: Unit, services: Services, before: Review, caller: Caller, request: AddMessage) -> bool:
     """Whether it is the question of a person who neither reviews it nor proposed it.
 
     Who names a claim speaks as its holder, and is refused when it is over.
@@ -114,7 +116,16 @@ def _is_from_the_side(before: Review, caller: Caller, request: AddMessage) -> bo
         return False
     reviewer = before.reviewer_id if before.held else before.verdict_by
     is_proposer = caller.names(request.reviewer_id).include(before.proposer_id)
-    return request.reviewer_id != reviewer and not is_proposer and claims.decides_for_all(caller)
+    is_aside = request.reviewer_id != reviewer and not is_proposer
+    return is_aside and is_by_person(unit, services, caller, request.reviewer_id)
+
+
+def _how(unit: Unit, services: Services, before: Review, caller: Caller, sender: str) -> str:
+    """How a side speaks: what a person asks who holds the review, and what they are answered, waits for them."""
+    if before.speaker_kind == "question":
+        return "answer"
+    is_asked = before.held and sender == before.reviewer_id and is_by_person(unit, services, caller, sender)
+    return "question" if is_asked else "message"
 
 
 def _answers_question(request: AddMessage, settled: Message | None) -> bool:

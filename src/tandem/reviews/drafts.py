@@ -6,7 +6,6 @@ from functools import cache
 from typing import Any, Final
 
 from sqlalchemy import bindparam, delete, func, select, tuple_
-from sqlalchemy.dialects import postgresql
 
 from tandem.contract.caller import Caller
 from tandem.core.clock import isoformat
@@ -26,16 +25,11 @@ from tandem.reviews.draft_contract import (
 from tandem.store import pages
 from tandem.store.base import Unit
 from tandem.store.context import transact
-from tandem.store.statement import Statement, equal, stated
+from tandem.store.statement import Statement, equal, stated, upsert
 
 _d = tables.drafts.c
 _KEY: Final = ("person", "review_id", "draft_id")
-_new = postgresql.insert(tables.drafts)
-_save = Statement(
-    _new.on_conflict_do_update(
-        index_elements=_KEY, set_={one.name: _new.excluded[one.name] for one in tables.drafts.c if not one.primary_key}
-    )
-)
+_save = upsert(tables.drafts)
 _discard = Statement(delete(tables.drafts).where(*equal(_d, *_KEY)))
 _others = Statement(select(func.count()).where(*equal(_d, "person", "review_id"), _d.draft_id != bindparam("draft_id")))
 _COLUMNS: Final = tuple(one.name for one in tables.drafts.c)

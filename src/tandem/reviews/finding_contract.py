@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
 from tandem.contract.answer import shown
 from tandem.contract.fields import CreatedAt, Cursor, NextPage, ProjectName, ReviewId, RoundNumber, StateName, Turn
-from tandem.contract.operation import ADMIN, ALL, OPERATOR, PROPOSER, READ, REVIEWER, WRITE, Operation, Unlisted
+from tandem.contract.operation import (
+    ADMIN,
+    ALL,
+    HANDOFF,
+    OPERATOR,
+    PROPOSER,
+    READ,
+    REVIEWER,
+    WRITE,
+    Operation,
+    Unlisted,
+)
 from tandem.contract.request import (
     LARGEST,
     FilePath,
@@ -37,7 +48,8 @@ from tandem.errors import (
     StaleClaim,
 )
 from tandem.present.shape import Shown
-from tandem.reviews.finding_rules import Answer, Finding, Settling, blocks
+from tandem.reviews.finding_rules import Answer, Finding, Settling, blocks, severity_of
+from tandem.reviews.rules import Review
 
 _Line = Annotated[int, Field(ge=1, le=LARGEST)]
 _Reason = Annotated[Reason, Field(description="Why; `refuted`, `deferred` and `reopened` need it.")]
@@ -97,7 +109,7 @@ FindingStatus = Literal["open", "blocking", "all"]
 class ListFindings(ProjectRequest):
     """The findings of a review with their places in its current round, or those of a project."""
 
-    refusals: ClassVar[Refusals] = (NotFound,)
+    refusals: ClassVar[Refusals] = (NotFound, Forbidden)
 
     review_id: Annotated[Id | None, Field(description="Only those of this review.")] = None
     status: Annotated[
@@ -239,6 +251,14 @@ class LessonRemoved:
     finding_id: Annotated[str, Field(description="The finding.")]
 
 
+def new_finding(given: GivenFinding, review: Review, **stated: Any) -> Finding:
+    """A finding on the current round of a review; who found it, and what else is known of it, is stated."""
+    said: dict[str, Any] = dict.fromkeys(("verdict_id", "lines", "fingerprint"))
+    said |= {"review_id": review.id, "project": review.project, "seq": 0, "round": review.round, "state": "open"}
+    said |= given.model_dump() | {"severity": severity_of(given.severity), "pre_existing": int(given.pre_existing)}
+    return Finding(**(said | stated))
+
+
 def view(finding: Finding, threshold: str, place: PlaceView | None = None) -> FindingView:
     """A finding as it is answered."""
     return shown(
@@ -257,7 +277,7 @@ def lesson_view(finding: Finding) -> LessonView:
 
 
 OPERATIONS = (
-    Operation("list_findings", "findings", "list", ListFindings, FindingPage, ALL, READ),
+    Operation("list_findings", "findings", "list", ListFindings, FindingPage, ALL | HANDOFF, READ),
     Operation("answer_finding", "findings", "answer", AnswerFinding, FindingAnswered, PROPOSER | REVIEWER, WRITE),
     Unlisted("list_lessons", "lessons", "list", ListLessons, LessonPage, ALL, READ),
     Unlisted("remove_lesson", "lessons", "remove", RemoveLesson, LessonRemoved, OPERATOR | ADMIN, WRITE),

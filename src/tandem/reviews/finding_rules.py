@@ -6,6 +6,7 @@ Nothing bypasses `STEPS`: every answer and every settling asks `after()` where i
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
 from tandem.core.hashes import hex_digest
@@ -45,6 +46,24 @@ STEPS: Final[dict[str, frozenset[str]]] = {
 
 MOST_ANSWERS: Final = 3
 """So many answers to one finding that did not hold, and a person decides."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReportedFinding:
+    """What a program says of a change, as `submit_verdict` and `report_check` take it.
+
+    `line` to `end_line` are both included; `suggestion` is the text for them, empty to delete them.
+    """
+
+    file: str | None
+    line: int | None
+    end_line: int | None
+    severity: str
+    category: str | None
+    claim: str
+    suggestion: str | None = None
+    failure: str | None = None
+    pre_existing: bool = False
 
 
 class Finding(NamedTuple):

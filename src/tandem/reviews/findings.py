@@ -7,13 +7,13 @@ from typing import Final, Literal, NamedTuple
 
 from tandem.contract.access import Names
 from tandem.contract.caller import Caller
-from tandem.contract.operation import Role
+from tandem.contract.operation import ALL, Role
 from tandem.errors import Forbidden, InvalidInput, InvalidTransition, OpenFindings, ReasonRequired, SelfApproval
-from tandem.git.travel import Spot
+from tandem.git.travel import Excerpt, Spot
 from tandem.reviews import claim_rules as claims
 from tandem.reviews import contents, finding_queries, finding_rules, places, views, writing
 from tandem.reviews import queries as reviews
-from tandem.reviews.context import Services, threshold_of
+from tandem.reviews.context import Services, is_by_person, threshold_of
 from tandem.reviews.finding_contract import (
     AnswerFinding,
     FindingAnswered,
@@ -29,6 +29,7 @@ from tandem.reviews.finding_contract import (
     PlaceView,
     RemoveLesson,
     lesson_view,
+    new_finding,
     view,
 )
 from tandem.reviews.finding_rules import ANSWERS, Finding, blocks, may_settle
@@ -36,7 +37,6 @@ from tandem.reviews.requests import SubmitVerdict
 from tandem.reviews.rounds import Verdict, record_speaker, reset_turn
 from tandem.reviews.rules import ESCALATION_ROUND, Action, Review, State, step
 from tandem.reviews.writing import Rows
-from tandem.rulings import person
 from tandem.store import pages
 from tandem.store.base import Unit
 from tandem.store.context import transact
@@ -55,27 +55,13 @@ class Given(NamedTuple):
     Attributes:
         id: The id that it gets.
         asked: The finding as it was sent.
-        severity: The severity that its word means.
-        evidence: The lines that it is on, and whether they are older than the rounds that were reviewed.
+        seen: The lines that it is on, where they can be read.
+        is_unchanged: Whether they are as the round had them that was decided on before.
     """
 
     id: str
     asked: GivenFinding
-    severity: str
-    evidence: Evidence
-
-
-class Evidence(NamedTuple):
-    """What git says of a finding's place.
-
-    Attributes:
-        lines: The lines that it is on; None where they cannot be read.
-        around: Those and the ones beside them.
-        is_unchanged: Whether they are as the round had them that was decided on before.
-    """
-
-    lines: str | None = None
-    around: str | None = None
+    seen: Excerpt = Excerpt()
     is_unchanged: bool = False
 
 
@@ -95,22 +81,22 @@ class Ruling(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def given_in(services: Services, request: SubmitVerdict) -> list[GivenFinding]:
-    """All that a verdict finds, the comments of older clients included, which are minor.
+def given_in(services: Services, request: SubmitVerdict) -> dict[str, GivenFinding]:
+    """All that a verdict finds, by its place in the request; the comments of older clients included, which are minor.
 
     Raises:
         InvalidInput: A severity is none, or lines are named without their file, or backwards.
         TooLarge: A text is over the limit.
         ReasonRequired: Something is reopened without a reason.
     """
-    comments = [
-        GivenFinding(file=one.file, line=one.line, severity="minor", claim=one.body) for one in request.comments or ()
-    ]
-    found = [*(request.findings or ()), *comments]
-    for one in found:
-        contents.check_finding(services, one)
-    for settled in request.answers or ():
-        _check_reason(services, settled.answer, settled.reason)
+    found = {f"findings.{at}": one for at, one in enumerate(request.findings or ())}
+    for at, said in enumerate(request.comments or ()):
+        contents.check_text(services, f"comments.{at}.body", said.body)
+        found[f"comments.{at}"] = GivenFinding(file=said.file, line=said.line, severity="minor", claim=said.body)
+    for where, one in found.items():
+        contents.check_finding(services, one, where)
+    for at, settled in enumerate(request.answers or ()):
+        _check_reason(services, settled.answer, settled.reason, f"answers.{at}.reason")
     named = [one.finding_id for one in request.answers or ()]
     if twice := next((one for one in named if named.count(one) > 1), None):
         raise InvalidInput(f"answers says two things of {twice}: say one.", field="answers", finding_id=twice)
@@ -118,40 +104,53 @@ def given_in(services: Services, request: SubmitVerdict) -> list[GivenFinding]:
 
 
 async def prepare(services: Services, request: SubmitVerdict) -> tuple[Given, ...]:
-    """What a verdict finds, with what git says of its places; before any transaction."""
+    """What a verdict finds, with what git says of its places; before any transaction.
+
+    Raises:
+        InvalidInput: A place is none of the round; one of a pool's reviewer is moved instead, as a refused answer costs
+            another run.
+    """
     found = given_in(services, request)
     if not found:
         return ()
-    named = {services.clock.new_id("fn"): one for one in found}
-    evidence = await _evidence(services, request, named)
-    return tuple(
-        Given(name, one, finding_rules.severity_of(one.severity) or one.severity, evidence.get(name, Evidence()))
-        for name, one in named.items()
-    )
 
-
-async def _evidence(services: Services, request: SubmitVerdict, found: dict[str, GivenFinding]) -> dict[str, Evidence]:
-    def look(unit: Unit) -> tuple[int, int | None]:
+    def look(unit: Unit) -> tuple[int, int | None, bool]:
         review = reviews.get(unit, request.review_id, request.project)
         number = request.round or review.round
         decided = (one for one, verdict in reviews.list_verdicts(unit, review.id) if verdict != "comment")
-        return number, max((one for one in decided if one < number), default=None)
+        of_pool = services.pool.project_of(unit, review.reviewer_id or "") is not None
+        return number, max((one for one in decided if one < number), default=None), of_pool
 
-    number, earlier = await services.store.read(look)
-    spots = [Spot(name, number, _SIDES[one.side], one.file, one.line, one.end_line) for name, one in found.items()]
-    around = [
-        one._replace(line=max(1, one.line - _AROUND), end_line=(one.end_line or one.line) + _AROUND)
-        for one in spots
-        if one.line is not None
-    ]
-    lines = await places.lines_of(services, request.review_id, spots)
-    wide = await places.lines_of(services, request.review_id, around)
-    # What a change took away was on its old side all along.
-    in_files = [one for one in spots if one.file is not None and one.side == "after"]
+    number, earlier, of_pool = await services.store.read(look)
+    seen = await places.excerpts(services, request.review_id, _spots(found, number), _AROUND)
+    placed = {name: _placed(name, one, seen.get(name), moves=of_pool) for name, one in found.items()}
     old = frozenset[str]()
+    # What a change took away was on its old side all along.
+    in_files = [one for one in _spots(placed, number) if one.file is not None and one.side == "after"]
     if earlier is not None and in_files:
         old = await places.unchanged_since(services, request.review_id, in_files, earlier)
-    return {one.id: Evidence(lines.get(one.id), wide.get(one.id), one.id in old) for one in spots}
+    return tuple(
+        Given(services.clock.new_id("fn"), one, seen.get(name, Excerpt()), name in old) for name, one in placed.items()
+    )
+
+
+def _spots(found: dict[str, GivenFinding], number: int) -> list[Spot]:
+    return [Spot(name, number, _SIDES[one.side], one.file, one.line, one.end_line) for name, one in found.items()]
+
+
+def _placed(where: str, one: GivenFinding, seen: Excerpt | None, *, moves: bool) -> GivenFinding:
+    """The finding at a place that its round has: else it is refused, or about the whole file or change."""
+    if seen is None or (seen.total is not None and max(one.line or 0, one.end_line or 0) <= seen.total):
+        return one
+    wrong = "file" if seen.total is None else "line" if (one.line or 0) > seen.total else "end_line"
+    if not moves:
+        side = "as the change leaves it" if one.side == "new" else "before the change"
+        has = f"There is no {one.file}" if seen.total is None else f"{one.file} has {seen.total} lines"
+        raise InvalidInput(f"{has} {side}.", field=f"{where}.{wrong}", lines=seen.total)
+    if wrong == "end_line":
+        return one.model_copy(update={"end_line": seen.total})
+    said = one.model_copy(update={"line": None, "end_line": None, "suggestion": None})
+    return said.model_copy(update={"file": None, "claim": f"{one.file}: {one.claim}"}) if wrong == "file" else said
 
 
 def ruled(
@@ -166,7 +165,7 @@ def ruled(
         NotFound: It settles a finding that the review does not have.
         InvalidTransition: A finding does not take that answer in its state.
     """
-    is_person = _is_person(unit, services, caller, given.reviewer_id)
+    is_person = is_by_person(unit, services, caller, given.reviewer_id)
     threshold = threshold_of(unit, services, review.project)
     known = {one.id: one for one in finding_queries.list_of_review(unit, review.id)}
     changed = _answered(known, review, caller, request, given, is_person=is_person)
@@ -181,18 +180,13 @@ def ruled(
             # The gate opens for the content, whichever review it was approved in.
             blocking = [one for one in finding_queries.list_of_persons(unit, review) if blocks(one, threshold)]
         return _approving(review, rows, blocking, {one.id for one in new}, is_person=is_person)
-    if not asks or is_person:
+    if is_person or given.verdict == "rejected":
         return Ruling(given.verdict, rows)
-    if request.findings and request.read_all and not blocking and request.counter_patch is None:
+    if asks and request.findings and request.read_all and not blocking and request.counter_patch is None:
         note = "Stored as approved with notes: all that you found is small, came late, or was there before."
         return Ruling("approved", rows, notes=(note,))
-    return Ruling(given.verdict, rows, attention=_disagreement(review, blocking))
-
-
-def _is_person(unit: Unit, services: Services, caller: Caller, who: str) -> bool:
-    """Whether it is a person's word: on a trusted broker agents may call as anybody does, by a name that says so."""
-    is_agent = caller.access is None and (caller.agent or "").partition("/")[0] in person.CLIENTS.values()
-    return claims.decides_for_all(caller) and not is_agent and services.pool.project_of(unit, who) is None
+    # A comment over what blocks goes on as a request for changes would.
+    return Ruling(given.verdict, rows, attention=_disagreement(review, blocking) if asks or blocking else None)
 
 
 def _answered(
@@ -299,37 +293,26 @@ def _settled(
 
 def _made(unit: Unit, review: Review, given: Verdict, found: Given, position: int, *, is_person: bool) -> Finding:
     """A finding of a verdict, in the state in which it begins."""
-    asked, evidence = found.asked, found.evidence
+    asked, seen = found.asked, found.seen
+    severity = finding_rules.severity_of(asked.severity) or asked.severity
     print_ = (
         None
-        if asked.file is None or evidence.around is None
-        else finding_rules.fingerprint(asked.category, asked.file, evidence.around, asked.claim)
+        if asked.file is None or seen.around is None
+        else finding_rules.fingerprint(asked.category, asked.file, seen.around, asked.claim)
     )
     lesson = None
     if print_ is not None and not is_person:
-        lesson = finding_queries.find_lesson(unit, review.project, print_, found.severity)
-    is_late = review.round > 1 and evidence.is_unchanged and found.severity != "blocker" and not is_person
-    return Finding(
+        lesson = finding_queries.find_lesson(unit, review.project, print_, severity)
+    is_late = review.round > 1 and found.is_unchanged and severity != "blocker" and not is_person
+    return new_finding(
+        asked,
+        review,
         id=found.id,
-        review_id=review.id,
-        project=review.project,
-        seq=0,
         position=position,
-        round=review.round,
         verdict_id=given.id,
         source="person" if is_person else "agent",
         author=given.reviewer_id,
-        file=asked.file,
-        line=asked.line,
-        end_line=asked.end_line,
-        side=asked.side,
-        severity=found.severity,
-        category=asked.category,
-        claim=asked.claim,
-        failure=asked.failure,
-        suggestion=asked.suggestion,
-        pre_existing=int(asked.pre_existing),
-        lines=evidence.lines,
+        lines=seen.lines,
         fingerprint=print_,
         state="suppressed" if lesson else "late" if is_late else "open",
         created_at=given.created_at,
@@ -340,14 +323,14 @@ def _made(unit: Unit, review: Review, given: Verdict, found: Given, position: in
 def _request(unit: Unit, services: Services, review: Review, given: Verdict, position: int) -> Finding:
     """A finding for a person's request for changes, where none of theirs would keep the approval back."""
     asked = GivenFinding(severity=finding_rules.THRESHOLD, claim=given.reason or "Changes are requested.")
-    found = Given(services.clock.new_id("fn"), asked, finding_rules.THRESHOLD, Evidence())
+    found = Given(services.clock.new_id("fn"), asked)
     return _made(unit, review, given, found, position, is_person=True)._replace(is_request=1)
 
 
-def _check_reason(services: Services, answer: str, reason: str | None) -> None:
-    contents.check_text(services, "reason", reason)
+def _check_reason(services: Services, answer: str, reason: str | None, field: str = "reason") -> None:
+    contents.check_text(services, field, reason)
     if answer in ("refuted", "deferred", "reopened") and not (reason or "").strip():
-        raise ReasonRequired(f"Say why it is {answer}: who reads it next has to judge that.", field="reason")
+        raise ReasonRequired(f"Say why it is {answer}: who reads it next has to judge that.", field=field)
 
 
 async def answer_finding(services: Services, caller: Caller, request: AnswerFinding) -> FindingAnswered:
@@ -373,8 +356,8 @@ async def answer_finding(services: Services, caller: Caller, request: AnswerFind
             who = _answerer(before, caller)
             found = finding_rules.after(finding, request.answer, who, request.reason)
         else:
-            who = _settler(unit, before, caller, request)
-            names, is_person = caller.names(who), _is_person(unit, services, caller, who)
+            who = _settler(unit, services, before, caller, request)
+            names, is_person = caller.names(who), is_by_person(unit, services, caller, who)
             found = _settled(finding, request, names, who, is_person=is_person)
             _check_standing(before, found, threshold)
         known[found.id] = found
@@ -408,14 +391,13 @@ def _answerer(review: Review, caller: Caller) -> str:
     return caller.agent or review.proposer_id
 
 
-def _settler(unit: Unit, review: Review, caller: Caller, request: AnswerFinding) -> str:
+def _settler(unit: Unit, services: Services, review: Review, caller: Caller, request: AnswerFinding) -> str:
     """Who settles: a person, or the agent that holds the claim or gave the verdict; never for their own change."""
     _check_role(caller, Role.REVIEWER)
     if caller.role == "proposer":
         raise Forbidden("A reviewer settles findings: the proposer answers fixed, refuted or deferred.")
-    if claims.decides_for_all(caller):
-        who = request.reviewer_id or caller.operator
-    else:
+    who = request.reviewer_id or caller.operator
+    if not is_by_person(unit, services, caller, who):
         _, who = claims.reviewer_step(
             Action.REVIEWER_MESSAGE,
             review,
@@ -468,52 +450,66 @@ async def list_findings(services: Services, caller: Caller, request: ListFinding
 
     Raises:
         NotFound: There is no such review.
+        Forbidden: A token for hand-offs alone asks for more than those of a hand-off's review.
         InvalidInput: Neither review nor project is known, or the page token is none of ours.
     """
     pages.check_limit(services, request.limit)
     place = pages.decode(services, request.page, int, int) if request.page else finding_queries.BEFORE_ALL
 
-    def work(unit: Unit) -> tuple[list[Finding], str, FindingCounts | None, Review | None]:
-        if request.review_id is None:
+    for_handoffs = caller.access is not None and not caller.access.roles & ALL
+
+    def work(unit: Unit) -> Known:
+        review = None if request.review_id is None else reviews.get(unit, request.review_id, request.project)
+        if for_handoffs and (review is None or review.category != "handoff"):
+            raise Forbidden("This token is for hand-offs: name the review of one (cycle_status has its id).")
+        if review is None:
             of = services.projects.require(request.project, caller.project)
             is_open, limit = request.status != "all", request.limit + 1
             found = finding_queries.list_of_project(unit, of, is_open=is_open, after=place, limit=limit)
-            return found, threshold_of(unit, services, of), None, None
-        review = reviews.get(unit, request.review_id, request.project)
+            return Known(None, found, threshold_of(unit, services, of))
         reviews.get_round(unit, review.id, request.round or review.round)
-        threshold = threshold_of(unit, services, review.project)
-        known = finding_queries.list_of_review(unit, review.id)
-        counts = FindingCounts(*finding_rules.counted(known, threshold))
-        return [one for one in known if (one.seq, one.position) > place], threshold, counts, review
+        return of_review(unit, services, review)
 
-    found, threshold, counts, review = await services.store.read(work)
-    if request.status != "all" and review is not None:
-        found = [one for one in found if one.is_open]
+    known, counts = await services.store.read(work), None
+    found = known.findings
+    if known.review is not None:
+        counts = FindingCounts(*finding_rules.counted(found, known.threshold))
+        is_all = request.status == "all"
+        found = [one for one in found if (one.seq, one.position) > place and (is_all or one.is_open)]
     listed, following = pages.cut(services, found, request.limit, lambda one: (one.seq, one.position))
     if request.status == "blocking":
-        listed = [one for one in listed if blocks(one, threshold)]
-    where = {} if review is None else await _places(services, review, request.round, listed)
-    return FindingPage(tuple(view(one, threshold, where.get(one.id)) for one in listed), counts, following)
+        listed = [one for one in listed if blocks(one, known.threshold)]
+    return FindingPage(await shown(services, known._replace(findings=listed), request.round), counts, following)
 
 
-async def of_review(services: Services, review_id: str, number: int) -> tuple[FindingView, ...]:
-    """All findings of a review, with their places in a round."""
+class Known(NamedTuple):
+    """Findings as they are stored.
 
-    def work(unit: Unit) -> tuple[Review, list[Finding], str]:
-        review = reviews.get(unit, review_id)
-        known = finding_queries.list_of_review(unit, review_id)
-        return review, known, threshold_of(unit, services, review.project)
+    Attributes:
+        review: The review that all are of; None for those of a project.
+        findings: The findings, oldest first.
+        threshold: From which severity on they block.
+    """
 
-    review, known, threshold = await services.store.read(work)
-    where = await _places(services, review, number, known)
-    return tuple(view(one, threshold, where.get(one.id)) for one in known)
+    review: Review | None
+    findings: list[Finding]
+    threshold: str
 
 
-async def _places(services: Services, review: Review, number: int | None, found: list[Finding]) -> dict[str, PlaceView]:
-    """Where findings stand in a round, by default the current one."""
-    spots = [Spot(one.id, one.round, _SIDES[one.side], one.file, one.line, one.end_line) for one in found]
-    known = await places.places(services, review.id, spots, number or review.round)
-    return {name: PlaceView(*place) for name, place in known.items()}
+def of_review(unit: Unit, services: Services, review: Review) -> Known:
+    """All findings of a review."""
+    known = finding_queries.list_of_review(unit, review.id)
+    return Known(review, known, threshold_of(unit, services, review.project))
+
+
+async def shown(services: Services, known: Known, number: int | None) -> tuple[FindingView, ...]:
+    """Findings as they are answered, those of a review with their places in a round, by default the current one."""
+    where: dict[str, PlaceView] = {}
+    if known.review is not None:
+        spots = [Spot(one.id, one.round, _SIDES[one.side], one.file, one.line, one.end_line) for one in known.findings]
+        found = await places.places(services, known.review.id, spots, number or known.review.round)
+        where = {name: PlaceView(*place) for name, place in found.items()}
+    return tuple(view(one, known.threshold, where.get(one.id)) for one in known.findings)
 
 
 async def list_lessons(services: Services, caller: Caller, request: ListLessons) -> LessonPage:

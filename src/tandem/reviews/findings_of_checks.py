@@ -9,7 +9,7 @@ from typing import TypeVar
 from tandem.reviews import finding_queries, finding_rules
 from tandem.reviews.check_rules import CheckRun
 from tandem.reviews.context import Services
-from tandem.reviews.finding_contract import GivenFinding
+from tandem.reviews.finding_contract import GivenFinding, new_finding
 from tandem.reviews.finding_rules import Finding
 from tandem.reviews.rules import Review
 from tandem.store.base import Unit
@@ -29,7 +29,19 @@ def taken(
     new = [one for what, one in found.items() if what not in known]
     return (
         *(finding_rules.after(one, "verified", run.name, None) for one in gone),
-        *(_made(services, review, run, one, at, now_us) for at, one in enumerate(new)),
+        *(
+            new_finding(
+                one,
+                review,
+                id=services.clock.new_id("fn"),
+                position=at,
+                round=run.round if run.review_id == review.id else review.round,
+                source="check",
+                author=run.name,
+                created_at=now_us,
+            )
+            for at, one in enumerate(new)
+        ),
     )
 
 
@@ -59,24 +71,3 @@ def _numbered(listed: Iterable[_One]) -> dict[tuple[str | None, str | None, str,
         found[(*what, seen[what])] = one
         seen[what] += 1
     return found
-
-
-def _made(services: Services, review: Review, run: CheckRun, one: GivenFinding, position: int, now_us: int) -> Finding:
-    return Finding(
-        id=services.clock.new_id("fn"),
-        review_id=review.id,
-        project=review.project,
-        seq=0,
-        position=position,
-        round=run.round if run.review_id == review.id else review.round,
-        verdict_id=None,
-        source="check",
-        author=run.name,
-        **{name: getattr(one, name) for name in _SAID if name != "severity"},
-        severity=finding_rules.severity_of(one.severity) or "minor",
-        pre_existing=int(one.pre_existing),
-        lines=None,
-        fingerprint=None,
-        state="open",
-        created_at=now_us,
-    )

@@ -9,7 +9,7 @@ from typing import TypeVar
 from tandem.errors import TandemError
 from tandem.git.repository import Repository
 from tandem.git.rounds import RoundPatch
-from tandem.git.travel import Place, Spot, Version, as_said
+from tandem.git.travel import Excerpt, Place, Spot, Version, as_said
 from tandem.reviews import contents, files, grounds, views
 from tandem.reviews import queries as reviews
 from tandem.reviews.context import Services
@@ -45,19 +45,21 @@ async def places(
     return {spot.id: as_said(spot, to) for spot in asked} if found is None else found
 
 
-async def lines_of(services: Services, review_id: str, spots: Iterable[Spot]) -> dict[str, str]:
+async def excerpts(services: Services, review_id: str, spots: Iterable[Spot], around: int) -> dict[str, Excerpt]:
     """The lines that spots name in their own rounds, by their ids; those that cannot be read are left out.
 
-    At most 50 lines and 8,000 bytes of each, without the line feed that ends the last one.
+    At most 50 lines and 8,000 bytes of each, without the line feed that ends the last one; and those with so many more
+    lines around them.
 
     Raises:
         NotFound: There is no such review or round.
     """
-    asked = [spot for spot in spots if spot.file is not None and spot.line is not None]
+    asked = [spot for spot in spots if spot.file is not None]
     if not asked:
         return {}
     numbers = {spot.round for spot in asked}
-    return await _looked_at(services, review_id, numbers, lambda git, rounds: git.read_lines(rounds, asked)) or {}
+    found = await _looked_at(services, review_id, numbers, lambda git, of: git.read_excerpts(of, asked, around))
+    return found or {}
 
 
 async def unchanged_since(services: Services, review_id: str, spots: Iterable[Spot], earlier: int) -> frozenset[str]:

@@ -14,7 +14,7 @@ from tandem.reviews import checks, contents, counter_patches, finding_queries, v
 from tandem.reviews import queries as reviews
 from tandem.reviews.answers import ReviewCreated
 from tandem.reviews.claim_rules import check_concerned, end_claim
-from tandem.reviews.claims import clear_attention
+from tandem.reviews.claims import clear_failures
 from tandem.reviews.context import Difference, Services
 from tandem.reviews.finding_rules import Finding
 from tandem.reviews.requests import CreateReview
@@ -162,7 +162,7 @@ def revise_in(
     now = services.clock.now_us()
     actor = request.proposer_id or caller.agent or before.proposer_id
     found = step(Action.REVISE, before)
-    looked_at = before if before.is_disputed else clear_attention(unit, before, actor, now)
+    looked_at = clear_failures(unit, before, actor, now)
     current = counter_patches.supersede(unit, looked_at, actor=actor, now_us=now, reason="revised")
     identified = end_claim(current, found, now)._replace(**_stated(request))
     after = next_round(identified, digest=content.digest, validated=content.validated, now_us=now)

@@ -27,7 +27,7 @@ from sqlalchemy import (
 from tandem.contract.access import Names
 from tandem.contract.work import WORK
 from tandem.errors import NotFound
-from tandem.reviews import tables
+from tandem.reviews import finding_queries, tables
 from tandem.reviews.check_rules import SAYS_SOMETHING, UNFINISHED, CheckRun
 from tandem.reviews.claim_rules import COUNTER_PATCH
 from tandem.reviews.finding_rules import Finding
@@ -367,7 +367,6 @@ _list_verdicts = Statement(
     .order_by(_verdicts.seq)
 )
 _get_verdict = Statement(select(tables.verdicts).where(_verdicts.id == bindparam("id")))
-_get_finding = Statement(select(tables.findings).where(_findings.id == bindparam("id")))
 
 
 def list_entries(
@@ -408,7 +407,7 @@ def get_entry(unit: Unit, review_id: str, kind: str, entry_id: str) -> Message |
         case "counter_patch":
             found = find_counter_patch(unit, review_id, entry_id)
         case "finding":
-            found = unit.find(Finding, _get_finding, id=entry_id)
+            found = finding_queries.get(unit, entry_id)
         case _:
             found = find_message(unit, review_id, entry_id)
     if found is None:

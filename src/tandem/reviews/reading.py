@@ -142,7 +142,7 @@ async def get_review(services: Services, _caller: Caller, request: GetReview) ->
         InvalidInput: The earlier round is not earlier.
     """
 
-    def work(unit: Unit) -> tuple[FullReview, Since, str | None]:
+    def work(unit: Unit) -> tuple[FullReview, findings.Known, Since, str | None]:
         newest = services.waits.newest(unit)
         review, shown, since, ground = _content(unit, services, request)
         listed = reviews.list_verdicts(unit, review.id)
@@ -162,13 +162,13 @@ async def get_review(services: Services, _caller: Caller, request: GetReview) ->
             checks=checks.views(unit, services, reviews.list_checks(unit, review.id, shown.round)),
             cursor=services.waits.cursor(newest),
         )
-        return full, since, ground
+        return full, findings.of_review(unit, services, review), since, ground
 
-    full, since, ground = await services.store.read(work)
+    full, known, since, ground = await services.store.read(work)
     shown = full.proposal
     return replace(
         full,
-        findings=await findings.of_review(services, request.review_id, shown.round),
+        findings=await findings.shown(services, known, shown.round),
         proposal=await _completed(services, request.files, shown, since, ground),
         checks=await checks.as_of_now(services, shown.project, full.checks),
     )

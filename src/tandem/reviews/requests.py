@@ -219,6 +219,7 @@ class SubmitVerdict(WriteRequest):
         NotFound,
         StaleClaim,
         NotClaimant,
+        AlreadyClaimed,
         StaleRound,
         SelfApproval,
         Forbidden,
@@ -258,6 +259,13 @@ class SubmitVerdict(WriteRequest):
         Field(
             description="Every file was read to its end: then changes that are asked for only because of findings"
             " below the project's threshold are stored as approved, with notes.",
+            json_schema_extra={"unlisted": True},
+        ),
+    ] = False
+    claim: Annotated[
+        bool,
+        Field(
+            description="Claim it for this verdict, as `reviewer_id`; if that is refused, all is as before.",
             json_schema_extra={"unlisted": True},
         ),
     ] = False

@@ -252,7 +252,7 @@ class Review(NamedTuple):
     speaker: str | None = None
     """The side that spoke last in this round and claim."""
     speaker_kind: str | None = None
-    """How it spoke: `message`, `verdict` or `decision`."""
+    """How it spoke: `message`, `verdict` or `decision`; `question` of a person with the claim, and its `answer`."""
     turn: str | None = None
     """The `Side` that has something to do; None when the review is over."""
     attention: str | None = None
@@ -305,6 +305,16 @@ class Review(NamedTuple):
     def is_disputed(self) -> bool:
         """Whether it waits for a person because agents do not agree, and not because their programs failed."""
         return self.attention is not None and not self.attempts
+
+    @property
+    def awaits_person(self) -> str | None:
+        """Why it waits for a person; None where it does not, or one has it."""
+        return None if self.held else self.attention
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether a person asked something whose claim ran out, and the proposer has not answered."""
+        return self.awaits_person is not None and self.speaker_kind == "question"
 
     @property
     def held(self) -> bool:
@@ -411,7 +421,9 @@ def _next_action(review: Review) -> NextAction:  # noqa: PLR0911 one line a stat
         case State.REJECTED:
             return "revert"
         case State.PENDING:
-            return "decide_counter_patch" if undecided else "escalate" if review.attention else "wait"
+            if undecided:
+                return "decide_counter_patch"
+            return "answer_message" if review.is_asked else "escalate" if review.attention else "wait"
         case _ if review.turn != "proposer":
             return "wait"
         case State.CHANGES_REQUESTED:

@@ -23,6 +23,7 @@ from tandem.reviews import contents, counter_patches, findings, views, writing
 from tandem.reviews import queries as reviews
 from tandem.reviews.answers import ApprovalWithdrawn, VerdictGiven
 from tandem.reviews.claim_rules import decides_for_all
+from tandem.reviews.claims import admit, take
 from tandem.reviews.context import Decision, Services
 from tandem.reviews.requests import SubmitVerdict, WithdrawApproval
 from tandem.reviews.rounds import Round, Verdict, record_speaker, verdict_on, with_turn
@@ -52,6 +53,7 @@ async def submit_verdict(services: Services, caller: Caller, request: SubmitVerd
         StaleClaim: The claim generation is over.
         StaleRound: The round is no longer the current one.
         NotClaimant: Somebody else holds the claim.
+        AlreadyClaimed: It would be claimed, and somebody else holds it.
         SelfApproval: It is the reviewer's own proposal.
         OpenFindings: It approves over findings that are open.
         Forbidden: It settles a person's finding without being one.
@@ -71,13 +73,16 @@ async def submit_verdict(services: Services, caller: Caller, request: SubmitVerd
         for participant in services.participants:
             participant.lock(unit, request.review_id)
         before = reviews.get(unit, request.review_id, request.project, lock=True)
-        found, reviewer, current = _admit(unit, before, asked, request, caller)
+        if request.claim:
+            admit(unit, services, before, caller, request.reviewer_id or "")
+            before = take(unit, services, before, request.reviewer_id or "")
+        reviewer, current = _admit(unit, before, asked, request, caller)
         given = verdict_on(before, verdict_id, asked, request.reason, reviewer, services.clock.now_us())
         ruling = findings.ruled(unit, services, before, caller, request, given, prepared)
         verdict = ruling.verdict
-        if verdict != asked:
-            given = replace(given, verdict=verdict)
-            found = step(Action.RELEASE if verdict == COMMENT else _ACTIONS[verdict], before)
+        given = replace(given, verdict=verdict)
+        # A comment that a person has to look at ends the claim, as no agent goes on.
+        found = step(Action.RELEASE if verdict == COMMENT and ruling.attention else _ACTIONS[verdict], before)
         superseding = verdict != APPROVED and facts is not None
         if superseding or verdict != COMMENT:
             why = "a newer counter-patch" if superseding else "the verdict"
@@ -108,6 +113,8 @@ def _checked(services: Services, request: SubmitVerdict) -> str:
     verdict = _SYNONYMS.get(request.verdict, request.verdict)
     contents.check_text(services, "reason", request.reason)
     findings.given_in(services, request)
+    if request.claim and request.reviewer_id is None:
+        raise InvalidInput("Say who claims it: send reviewer_id.", field="reviewer_id")
     if verdict != APPROVED and request.reason is None:
         raise ReasonRequired(
             f"Say why: '{verdict}' needs a reason that the proposer can act on.", field="reason", verdict=verdict
@@ -124,15 +131,19 @@ async def _offered(services: Services, caller: Caller, request: SubmitVerdict, v
     if request.counter_patch is None:
         return None
 
-    def admit(unit: Unit, review: Review) -> None:
+    def may(unit: Unit, review: Review) -> None:
+        if request.claim:
+            admit(unit, services, review, caller, request.reviewer_id or "")
+            now = services.clock.now_us()
+            review, _ = claims.claimed(review, request.reviewer_id or "", now, services.policy)
         _admit(unit, review, verdict, request, caller)
 
-    return await counter_patches.facts_of(services, request.review_id, request.project, request.counter_patch, admit)
+    return await counter_patches.facts_of(services, request.review_id, request.project, request.counter_patch, may)
 
 
-def _admit(unit: Unit, review: Review, verdict: str, request: SubmitVerdict, caller: Caller) -> tuple[Step, str, Round]:
-    """Whether this verdict may be given now: where it leads, by whom and on which round."""
-    found, reviewer = claims.reviewer_step(
+def _admit(unit: Unit, review: Review, verdict: str, request: SubmitVerdict, caller: Caller) -> tuple[str, Round]:
+    """Whether this verdict may be given now: by whom and on which round."""
+    _, reviewer = claims.reviewer_step(
         _ACTIONS[verdict],
         review,
         generation=request.claim_generation,
@@ -143,7 +154,7 @@ def _admit(unit: Unit, review: Review, verdict: str, request: SubmitVerdict, cal
     current = reviews.get_round(unit, review.id, review.round)
     submitter = reviews.submitter(unit, current)
     claims.check_not_own(review, caller.names(reviewer), submitter=submitter, current=current)
-    return found, reviewer, current
+    return reviewer, current
 
 
 def _decided(services: Services, before: Review, found: Step, given: Verdict, attention: str | None) -> Review:
@@ -161,9 +172,13 @@ def _decided(services: Services, before: Review, found: Step, given: Verdict, at
             attempts=0,
             not_before=None,
             approved_round=before.round if given.verdict == APPROVED else None,
+            attention=None,
         )
     stated = changed._replace(
-        verdict=given.verdict, verdict_reason=given.reason, verdict_id=given.id, attention=attention or before.attention
+        verdict=given.verdict,
+        verdict_reason=given.reason,
+        verdict_id=given.id,
+        attention=attention or changed.attention,
     )
     return record_speaker(stated, "reviewer", "verdict")
 

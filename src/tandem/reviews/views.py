@@ -65,7 +65,7 @@ def _next(
 ) -> dict[str, Any]:
     none = why_none(unit, services, review)
     is_for_person = (none and none.needs_person) or _has_failed_often(unit, review)
-    action = "escalate" if is_for_person else next_action(review)
+    action = "escalate" if is_for_person and not review.is_asked else next_action(review)
     facts = {
         **review._asdict(),
         **about,
@@ -107,8 +107,8 @@ def _with_facts(unit: Unit, services: Services, review: Review) -> tuple[Review,
         about = {"path": current.path, "revision": revision if _REVISION.fullmatch(revision) else None}
     if review.checks == FAILED:
         about["conflict_with"] = checks.conflict(unit, review)
-    if review.state == State.APPROVED:
-        review = review._replace(attention=_stuck(unit, services, review) or review.attention)
+    stuck = _stuck(unit, services, review) if review.state == State.APPROVED else None
+    review = review._replace(attention=stuck or review.awaits_person)
     if review.checks != PASSED:
         return review, about
     held = checks.held(unit, grounds.Doubts(unit, services, review.project), review.id, review.round)

@@ -12,8 +12,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
 import orjson
-from sqlalchemy import Table, bindparam, delete, insert, select, update
-from sqlalchemy.dialects import postgresql
+from sqlalchemy import bindparam, delete, insert, select, update
 
 from tandem.core.clock import utc_day
 from tandem.reviews import tables
@@ -24,7 +23,7 @@ from tandem.reviews.rules import VOLATILE, Review, Rollback, taken_back_by
 from tandem.store.base import Unit
 from tandem.store.event import ALL_TIME, CounterMove, EventKind
 from tandem.store.ledger import changes, take_seq, write
-from tandem.store.statement import Statement, insert_if_new
+from tandem.store.statement import Statement, insert_if_new, upsert
 
 _decide_counter_patch = Statement(
     update(tables.counter_patches)
@@ -43,25 +42,14 @@ _get_changes = Statement(
 )
 
 
-def _put(table: Table) -> Statement:
-    """Write a row as it is now, whether it is new or not."""
-    new = postgresql.insert(table)
-    return Statement(
-        new.on_conflict_do_update(
-            index_elements=[column.name for column in table.primary_key],
-            set_={one.name: new.excluded[one.name] for one in table.c if not one.primary_key},
-        )
-    )
-
-
 _INSERTS: Final = {
     "round": Statement(insert(tables.rounds)),
     "verdict": Statement(insert(tables.verdicts)),
     "messages": Statement(insert(tables.messages)),
     "counter_patch": Statement(insert(tables.counter_patches)),
     "rollback": Statement(insert(tables.rollbacks)),
-    "checks": _put(tables.checks),
-    "findings": _put(tables.findings),
+    "checks": upsert(tables.checks),
+    "findings": upsert(tables.findings),
 }
 """By the name in `Rows`, in the order in which they refer to each other."""
 _insert_taken_back = Statement(insert(tables.taken_back))

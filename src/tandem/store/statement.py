@@ -110,6 +110,13 @@ def insert_if_new(table: Table) -> Statement:
     return Statement(insert(table).on_conflict_do_nothing())
 
 
+def upsert(table: Table) -> Statement:
+    """Writes a row as it is now, whether there is one of its key or not."""
+    new = insert(table)
+    kept = {one.name: new.excluded[one.name] for one in table.c if not one.primary_key}
+    return Statement(new.on_conflict_do_update(index_elements=[*table.primary_key], set_=kept))
+
+
 def _compile(clause: Executable, dialect: Dialect) -> Compiled:
     compiled = cast("SQLCompiler", cast("ClauseElement", clause).compile(dialect=dialect))
     required = {str(name): bind for name, bind in compiled.binds.items() if bind.required}

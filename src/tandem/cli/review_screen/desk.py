@@ -12,7 +12,7 @@ from tandem.bridge.session import CALL_SECONDS, Unreachable
 from tandem.cli.connection_options import ConnectionOptions
 from tandem.client import TandemClient
 from tandem.contract.access import Names
-from tandem.errors import CursorExpired, NotClaimant, OpenFindings, StaleRound, TandemError
+from tandem.errors import CursorExpired, NotClaimant, StaleRound, TandemError
 from tandem.reviews.answers import DiscussionEntry, Proposal, ReviewStatus
 from tandem.reviews.check_contract import CheckView
 from tandem.reviews.claim_rules import is_own
@@ -304,37 +304,28 @@ class ScreenClient:
         reason: str,
         key: str,
     ) -> None:
-        """Give a verdict on a round with its findings, on a claim that is made first if the person has none.
+        """Give a verdict on a round with its findings, on a claim that is made with it if the person has none.
 
         Raises:
             StaleRound: It is no longer the current one.
-            OpenFindings: It approves over findings; everything is as before.
-            TandemError: The broker refuses, or none answers.
+            TandemError: The broker refuses, and everything is as before; or none answers.
         """
         status = reading.status
-        generation = status.claim_generation
+        is_held = reading.is_held_by(self.person)
         if status.round != round_number:
-            # Before the claim: one that is made only to be refused would keep others away.
             raise StaleRound(f"Round {status.round} is the current one; the verdict is on round {round_number}.")
-        if not reading.is_held_by(self.person):
-            claim = await self.client.claim_review(reviewer_id=self.person, review_id=status.review_id)
-            generation = claim.claim_generation or 0
-        try:
-            await self.client.submit_verdict(
-                status.review_id,
-                verdict=cast("Verdict", verdict),
-                reason=reason or None,
-                findings=[*self.drafts.findings(status.review_id, round_number).values()] or None,
-                answers=[*self.drafts.answers(status.review_id).values()] or None,
-                claim_generation=generation,
-                reviewer_id=self.person,
-                round=round_number,
-                idempotency_key=key,
-            )
-        except OpenFindings:
-            if not reading.is_held_by(self.person):
-                await self.client.release_claim(status.review_id, claim_generation=generation)
-            raise
+        await self.client.submit_verdict(
+            status.review_id,
+            verdict=cast("Verdict", verdict),
+            reason=reason or None,
+            findings=[*self.drafts.findings(status.review_id, round_number).values()] or None,
+            answers=[*self.drafts.answers(status.review_id).values()] or None,
+            claim=not is_held,
+            claim_generation=status.claim_generation if is_held else None,
+            reviewer_id=self.person,
+            round=round_number,
+            idempotency_key=key,
+        )
         self.drafts.sent(status.review_id, round_number)
 
     async def answer(self, finding: FindingView, said: str, reason: str, key: str) -> None:

@@ -17,7 +17,7 @@ from tandem.core.texts import json_kind
 from tandem.core.visible import is_blank
 from tandem.pool.reviewers import Finished, ProgramOutput
 from tandem.pool.reviewers.proof import Part, RunProof
-from tandem.reviews.finding_rules import SEVERITIES, STEPS, Settling, severity_of
+from tandem.reviews.finding_rules import SEVERITIES, STEPS, ReportedFinding, Settling, severity_of
 
 Decision = Literal["approved", "changes_requested", "rejected"]
 
@@ -279,21 +279,6 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_no_number
 _PATH_LENGTH = 4096
 _LAST_LINE = 2**31 - 1
 """As long and as large as the broker takes them."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReportedFinding:
-    """A defect at one place, as `submit_verdict` takes it."""
-
-    file: str | None
-    line: int | None
-    end_line: int | None
-    severity: str
-    category: str | None
-    claim: str
-    failure: str | None
-    suggestion: str | None
-    pre_existing: bool
 
 
 @dataclass(frozen=True, slots=True)
