@@ -18,6 +18,8 @@ Source = Literal["person", "agent", "check"]
 
 SEVERITIES: Final[tuple[Severity, ...]] = ("blocker", "major", "minor", "nit")
 """The gravest first."""
+CATEGORIES: Final = ("correctness", "security", "performance", "concurrency", "tests", "documentation", "style")
+"""Suggested to people; any word will do."""
 THRESHOLD: Final[Severity] = "major"
 """From which on an open finding keeps an approval back, unless the gate says otherwise."""
 _SYNONYMS: Final[dict[str, Severity]] = {

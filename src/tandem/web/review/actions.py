@@ -12,6 +12,7 @@ from starlette.responses import JSONResponse, Response
 
 from tandem.errors import InvalidInput, TandemError
 from tandem.reviews.answers import ClaimRenewed
+from tandem.reviews.finding_contract import GivenFinding
 from tandem.reviews.finding_rules import ANSWERS
 from tandem.server.asgi.calls import parse_json
 from tandem.web.page import PageRequest, PageResponse, PageRoute, see
@@ -131,8 +132,21 @@ def _findings(request: PageRequest) -> list[dict[str, Any]]:
     if body and path:
         severity, side = request.form.get("severity", "minor"), request.form.get("comment_side", "new")
         one = {"file": path, "line": line, "side": side, "severity": severity, "claim": body}
-        found.append(_one_finding(one))
+        found.append(_one_finding(one | _details(request)))
     return found
+
+
+def _details(request: PageRequest) -> dict[str, Any]:
+    """What else the fields say; the lines as they were are no suggestion."""
+    form = request.form
+    suggestion = form.get("suggestion", "")
+    return {
+        "end_line": request.number("end_line"),
+        "category": form.get("category", "").strip() or None,
+        "failure": form.get("failure", "").strip() or None,
+        "suggestion": None if suggestion == form.get("original", "") else suggestion,
+        "pre_existing": "pre_existing" in form,
+    }
 
 
 def _remark(request: PageRequest) -> str:
@@ -146,8 +160,7 @@ def _one_finding(item: Any) -> dict[str, Any]:
     if not isinstance(item, dict):
         raise InvalidInput("A finding on a line is no object.", field="findings")
     given = cast("dict[str, Any]", item)
-    names = ("file", "line", "side", "severity", "claim")
-    return {name: given[name] for name in names if given.get(name) is not None}
+    return {name: given[name] for name in GivenFinding.model_fields if given.get(name) is not None}
 
 
 def _settle(request: PageRequest) -> dict[str, Any]:

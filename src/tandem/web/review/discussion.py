@@ -14,7 +14,7 @@ from markupsafe import Markup
 from tandem.reviews.answers import DiscussionEntry, EventView
 from tandem.reviews.edits import is_applicable
 from tandem.reviews.finding_contract import FindingView
-from tandem.reviews.finding_rules import OPEN, SEVERITIES, STEPS
+from tandem.reviews.finding_rules import CATEGORIES, OPEN, SEVERITIES, STEPS
 from tandem.web.diffs.markdown import as_written, markdown
 from tandem.web.diffs.syntax import Budget
 from tandem.web.diffs.views import FileView
@@ -177,6 +177,7 @@ def values(view: ReviewView, request: PageRequest) -> dict[str, Any]:
         "comment_path": request.query("comment_path"),
         "comment_line": request.number("comment_line"),
         "severities": SEVERITIES,
+        "categories": CATEGORIES,
         "new_key": new_key,
         "thread_id": thread_id,
         "spot_of": spot_of,
