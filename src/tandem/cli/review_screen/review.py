@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import textwrap
 import webbrowser
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
@@ -17,17 +18,19 @@ from textual.containers import Horizontal, VerticalScroll
 from textual.widgets import Footer, OptionList, Static, Tab, TabbedContent, TabPane
 from textual.widgets.option_list import Option
 
+from tandem.cli.render.findings import where
 from tandem.cli.review_screen import diff_view, texts
 from tandem.cli.review_screen.desk import LineRef, LoadedReview, ScreenClient, read
 from tandem.cli.review_screen.diff_view import DiffView, Row
-from tandem.cli.review_screen.screens import BracketDialog, Composer, LiveScreen, Question, host
+from tandem.cli.review_screen.screens import BracketDialog, Composer, Field, LiveScreen, Question, host
 from tandem.cli.review_screen.texts import DiscussionView, MarkdownView
 from tandem.core.texts import is_too_much_markdown
-from tandem.core.visible import visible
+from tandem.core.visible import visible, visible_line
 from tandem.errors import TandemError
 from tandem.reviews.answers import DiscussionEntry
-from tandem.reviews.finding_contract import FindingView
-from tandem.reviews.finding_rules import ANSWERS, STEPS
+from tandem.reviews.edits import is_applicable
+from tandem.reviews.finding_contract import FindingView, GivenFinding
+from tandem.reviews.finding_rules import ANSWERS, CATEGORIES, OPEN, SAID_BY_FINDINGS, STEPS
 
 _FIRST_FOCUS = {"change": "#diff", "texts": "#document", "discussion": "#talk", "counter": "#counter-diff"}
 _LARGEST_DOCUMENT = 100_000
@@ -35,6 +38,13 @@ _LARGEST_DOCUMENT = 100_000
 
 
 _NEED_REASON = frozenset({"refuted", "deferred", "reopened"})
+_DETAILS = {
+    "category": Field("category", "Category", "word", CATEGORIES),
+    "failure": Field("failure", "How it fails"),
+    "suggestion": Field("suggestion", "Suggest a change: the lines as they should be"),
+    "pre_existing": Field("pre_existing", "It was there before the change", "mark"),
+}
+_ALL_VERIFIED = "all_verified"
 _OF_THE_TERMINAL = frozenset({"www-browser", "links", "elinks", "lynx", "w3m"})
 
 
@@ -55,8 +65,10 @@ class ReviewScreen(LiveScreen):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("v", "verdict('')", "Verdict"),
         Binding("a", "verdict('approved')", "Approve", show=False),
+        Binding("V", f"verdict('{_ALL_VERIFIED}')", "Approve, with all open findings verified", show=False),
         Binding("e", "verdict('changes_requested')", "Request changes", show=False),
         Binding("l", "find", "Finding on line"),
+        Binding("p", "suggestions", "Make a counter-patch of suggestions", show=False),
         Binding("m", "message", "Message"),
         Binding("s", "settle", "Answer and settle the finding, or the chosen message", show=False),
         Binding("c", "claim", "Claim"),
@@ -114,9 +126,8 @@ class ReviewScreen(LiveScreen):
 
     @property
     def spot(self) -> LineRef | None:
-        """The line under the cursor, while the change is looked at."""
-        row = self._diff.row
-        return row.spot if row is not None and row.path and self._tab == "change" else None
+        """The chosen lines, or the one under the cursor, while the change is looked at."""
+        return self._diff.spot if self._tab == "change" else None
 
     @property
     def chosen_entry(self) -> DiscussionEntry | None:
@@ -331,11 +342,17 @@ class ReviewScreen(LiveScreen):
         if first is None or not is_current or not self._may_decide(first):
             return
         number = first.proposal.round
-        draft = self.desk.drafts.text(self.review_id, "verdict")
+        drafts = self.desk.drafts
+        draft = drafts.text(self.review_id, "verdict")
         draft.choice = chosen or draft.choice
+        still = [one.finding_id for one in first.findings if one.state in OPEN]
+        choices = {**texts.VERDICTS, _ALL_VERIFIED: f"Approve, with all {len(still)} open findings verified"}
+        if not still:
+            del choices[_ALL_VERIFIED]
 
         async def send(verdict: str, reason: str, key: str) -> None:
-            await self.desk.decide(self.reading or first, number, verdict, reason, key)
+            given, verified = ("approved", still) if verdict == _ALL_VERIFIED else (verdict, [])
+            await self.desk.decide(self.reading or first, number, given, reason, key, verified=verified)
 
         self._ask(
             Question(
@@ -343,8 +360,9 @@ class ReviewScreen(LiveScreen):
                 draft,
                 send,
                 about=self._about_verdict(first),
-                choices=texts.VERDICTS,
-                needs_text=frozenset(texts.VERDICTS) - {"approved"},
+                choices=choices,
+                needs_text=frozenset(texts.VERDICTS)
+                - {"approved", *(SAID_BY_FINDINGS if drafts.findings(self.review_id, number) else ())},
                 hint="Reason",
             ),
             "Your verdict is given.",
@@ -391,16 +409,24 @@ class ReviewScreen(LiveScreen):
             self.notify("Findings go on lines: go to one in the change first (1).", severity="warning", markup=False)
             return
         number, drafts = reading.proposal.round, self.desk.drafts
-        draft = drafts.text(self.review_id, f"finding {number} {spot.side} {spot.line} {spot.path}")
         before = drafts.findings(self.review_id, number).get(spot)
+        if before is not None and spot.first is None and before.end_line is not None:
+            spot = replace(spot, first=before.line)
+        draft = drafts.text(self.review_id, f"finding {number} {spot.side} {spot.first} {spot.line} {spot.path}")
         draft.text = draft.text or (before.claim if before else "")
         draft.choice = draft.choice or (before.severity if before else "minor")
+        lines = self._diff.lines_of(spot)
+        known = before.model_dump(include=set(_DETAILS), exclude_defaults=True) if before else {}
+        draft.more = {"suggestion": lines} | {name: str(value) for name, value in known.items()} | draft.more
 
         async def keep(severity: str, claim: str, _key: str) -> None:
-            drafts.find(self.review_id, number, spot, severity, claim)
+            said = {k: text for k, text in draft.more.items() if (text != lines if k == "suggestion" else text.strip())}
+            where = {"file": spot.path, "line": spot.first or spot.line, "side": spot.side}
+            where |= {"end_line": spot.line} if spot.first else {}
+            given = {**where, **said, "severity": severity, "claim": claim}
+            drafts.find(self.review_id, number, spot, GivenFinding.model_validate(given) if claim.strip() else None)
 
-        before_change = " before the change" if spot.side == "old" else ""
-        place = spot.path if spot.line is None else f"{spot.path}, line {spot.line}{before_change}"
+        place = spot.path if spot.line is None else f"{spot.path}, {spot.words}"
         about = "It goes with your next verdict. F2 chooses how grave it is."
         about += "" if spot.line else " It is on the file as a whole."
         question = Question(
@@ -411,8 +437,57 @@ class ReviewScreen(LiveScreen):
             texts.SEVERITIES,
             hint="The fault; empty for none",
             is_text_first=True,
+            fields=[one for one in _DETAILS.values() if one.name != "suggestion" or (spot.side == "new" and spot.line)],
+            more="More: category, how it fails, a suggestion",
+            is_open=bool(known),
+            has_next=True,
         )
-        self._ask(question, "Kept: it goes with your next verdict (v).")
+        self._ask(question, "Kept: it goes with your next verdict (v).", self._go_on)
+
+    def _go_on(self, then: str) -> None:
+        """From a finding to one on the next line, or to the verdict."""
+        if then == "line":
+            self._diff.next_line()
+            self.action_find()
+        elif then == "verdict":
+            self.action_verdict("changes_requested")
+
+    def action_suggestions(self) -> None:
+        """Ask which suggestions become a counter-patch: that of the finding under the cursor, or all."""
+        first = self.reading
+        if first is None or not self._is_current(first, "A counter-patch is for the current round."):
+            return
+        if not self._may_decide(first):
+            return
+        found = {one.finding_id: one for one in first.findings if is_applicable(one)}
+        if not found:
+            self.notify("No open finding has a suggestion for lines as they are here.", markup=False)
+            return
+        here = self._diff.row.finding if self._diff.row is not None and self._tab == "change" else ""
+        draft = self.desk.drafts.text(self.review_id, "suggestions")
+        draft.more = dict.fromkeys([here] if here in found else found, "yes")
+
+        async def send(verdict: str, reason: str, key: str) -> None:
+            chosen = [one for name, one in found.items() if draft.more.get(name)]
+            await self.desk.offer(self.reading or first, chosen, verdict, reason, key)
+
+        said = {name: visible_line(f"{where(one)}: {one.claim}") for name, one in found.items()}
+        choices = {"changes_requested": "Request changes with it", "comment": "Offer it as a comment"}
+        self._ask(
+            Question(
+                "A counter-patch of suggestions",
+                draft,
+                send,
+                self._about_verdict(first),
+                choices,
+                frozenset(choices),
+                is_text_first=True,
+                fields=[Field(name, words, "mark") for name, words in said.items()],
+                more="Suggestions",
+                is_open=True,
+            ),
+            "Your counter-patch is offered.",
+        )
 
     def action_message(self) -> None:
         """Ask for a message."""
@@ -511,7 +586,7 @@ class ReviewScreen(LiveScreen):
         about = f"It is {first.status.status}." if is_decided else "It is undecided: it is withdrawn."
         self._ask(Question("Close the review?", self.desk.drafts.text(self.review_id, "close"), send, about), "Closed.")
 
-    def _ask(self, question: Question, done: str) -> None:
+    def _ask(self, question: Question, done: str, go_on: Callable[[str], None] | None = None) -> None:
         async def send(choice: str, text: str, key: str) -> None:
             try:
                 await question.send(choice, text, key)
@@ -520,10 +595,12 @@ class ReviewScreen(LiveScreen):
                 self.refresh_soon()
                 raise
 
-        def ended(sent: bool | None) -> None:  # noqa: FBT001 - the dialog's result
-            if sent:
+        def ended(sent: str | None) -> None:
+            if sent == "sent":
                 self.notify(done, markup=False)
             self.refresh_soon()
+            if sent and go_on is not None:
+                go_on(sent)
 
         host(self).push_screen(Composer(replace(question, send=send)), ended)
 

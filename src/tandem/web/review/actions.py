@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse, Response
 from tandem.errors import InvalidInput, TandemError
 from tandem.reviews.answers import ClaimRenewed
 from tandem.reviews.finding_contract import GivenFinding
-from tandem.reviews.finding_rules import ANSWERS
+from tandem.reviews.finding_rules import ANSWERS, SAID_BY_FINDINGS, SEE_FINDINGS
 from tandem.server.asgi.calls import parse_json
 from tandem.web.page import PageRequest, PageResponse, PageRoute, see
 from tandem.web.person import TOKEN_FIELD
@@ -81,8 +81,8 @@ def verdict_by_form(request: PageRequest) -> dict[str, Any]:
     """A verdict by the form's fields."""
     found, said = _findings(request), request.form.get("verdict", "comment")
     reason = request.form.get("reason", "").strip()
-    if found and said in ("comment", "changes_requested"):
-        reason = reason or "See the findings on the lines."
+    if found and said in SAID_BY_FINDINGS:
+        reason = reason or SEE_FINDINGS
     verdict = "approved" if said == "all_verified" else said
     return {
         **_held(request),
