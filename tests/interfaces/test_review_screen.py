@@ -149,7 +149,9 @@ async def test_a_whole_finding_on_several_lines_is_written_by_keys(at: Stage, re
     assert "Suggestion:" in draft
     # It comes back as it was left.
     await at.press("l")
-    await at.shows("lines 1-2", "security", "one and a half")
+    await at.shows("lines 1-2")
+    await at.press("tab", "enter")
+    await at.shows("security", "one and a half")
     await at.press("escape", "e", "ctrl+s")
     await at.becomes(review_id, "changes_requested")
     [one, *_] = (await at.other.list_findings(review_id=review_id)).findings

@@ -60,12 +60,12 @@ class ScreenDraft:
     Attributes:
         text: As far as it has been typed.
         choice: The option chosen beside it; None for the dialog's own first choice.
-        more: The other fields by their names; what is marked says `yes`.
+        more: The other fields by their names.
     """
 
     text: str = ""
     choice: str | None = None
-    more: dict[str, str] = field(default_factory=dict[str, str])
+    more: dict[str, str | bool] = field(default_factory=dict[str, str | bool])
 
     def clear(self) -> None:
         """Forget it, as it has been sent."""
@@ -320,14 +320,7 @@ class ScreenClient:
     ) -> None:
         """Give a verdict on a round with its findings, on a claim that is made first if the person has none.
 
-        Args:
-            reading: The review.
-            round_number: The round.
-            verdict: The verdict.
-            reason: Why; with findings it may be empty.
-            key: The idempotency key.
-            verified: Earlier findings that are corrected, unless something else was said of them.
-            counter_patch: What is offered with it.
+        Earlier findings are `verified`, unless something else was said of them.
 
         Raises:
             StaleRound: It is no longer the current one.

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import textwrap
 import webbrowser
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
@@ -15,14 +14,15 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
-from textual.widgets import Footer, OptionList, Static, Tab, TabbedContent, TabPane
+from textual.content import Content
+from textual.widgets import Checkbox, Footer, OptionList, Static, Tab, TabbedContent, TabPane
 from textual.widgets.option_list import Option
 
 from tandem.cli.render.findings import where
 from tandem.cli.review_screen import diff_view, texts
 from tandem.cli.review_screen.desk import LineRef, LoadedReview, ScreenClient, read
 from tandem.cli.review_screen.diff_view import DiffView, Row
-from tandem.cli.review_screen.screens import BracketDialog, Composer, Field, LiveScreen, Question, host
+from tandem.cli.review_screen.screens import BracketDialog, Composer, LiveScreen, Question, details, host
 from tandem.cli.review_screen.texts import DiscussionView, MarkdownView
 from tandem.core.texts import is_too_much_markdown
 from tandem.core.visible import visible, visible_line
@@ -30,7 +30,7 @@ from tandem.errors import TandemError
 from tandem.reviews.answers import DiscussionEntry
 from tandem.reviews.edits import is_applicable
 from tandem.reviews.finding_contract import FindingView, GivenFinding
-from tandem.reviews.finding_rules import ANSWERS, CATEGORIES, OPEN, SAID_BY_FINDINGS, STEPS
+from tandem.reviews.finding_rules import ANSWERS, OPEN, SAID_BY_FINDINGS, STEPS
 
 _FIRST_FOCUS = {"change": "#diff", "texts": "#document", "discussion": "#talk", "counter": "#counter-diff"}
 _LARGEST_DOCUMENT = 100_000
@@ -38,12 +38,7 @@ _LARGEST_DOCUMENT = 100_000
 
 
 _NEED_REASON = frozenset({"refuted", "deferred", "reopened"})
-_DETAILS = {
-    "category": Field("category", "Category", "word", CATEGORIES),
-    "failure": Field("failure", "How it fails"),
-    "suggestion": Field("suggestion", "Suggest a change: the lines as they should be"),
-    "pre_existing": Field("pre_existing", "It was there before the change", "mark"),
-}
+_DETAILS = {"category", "failure", "suggestion", "pre_existing"}
 _ALL_VERIFIED = "all_verified"
 _OF_THE_TERMINAL = frozenset({"www-browser", "links", "elinks", "lynx", "w3m"})
 
@@ -337,9 +332,8 @@ class ReviewScreen(LiveScreen):
 
     def action_verdict(self, chosen: str) -> None:
         """Ask for the verdict on the round that is shown."""
-        first = self.reading
-        is_current = first is not None and self._is_current(first, "A verdict is for the current round.")
-        if first is None or not is_current or not self._may_decide(first):
+        first = self._judged("A verdict is for the current round.")
+        if first is None:
             return
         number = first.proposal.round
         drafts = self.desk.drafts
@@ -391,19 +385,19 @@ class ReviewScreen(LiveScreen):
         self.notify(texts.OWN + release, severity="warning", markup=False)
         return False
 
-    def _is_current(self, reading: LoadedReview, why: str) -> bool:
-        if reading.is_current:
-            return True
-        message = f"{why} Round {reading.proposal.round} is shown; ]] goes on to round {reading.status.round}."
+    def _judged(self, why: str) -> LoadedReview | None:
+        """The review, if the person may judge the round that is shown; says why not."""
+        found = self.reading
+        if found is None or found.is_current:
+            return found if found is not None and self._may_decide(found) else None
+        message = f"{why} Round {found.proposal.round} is shown; ]] goes on to round {found.status.round}."
         self.notify(message, severity="warning", markup=False)
-        return False
+        return None
 
     def action_find(self) -> None:
         """Ask for a finding on the line under the cursor; it goes with the next verdict."""
-        reading, spot = self.reading, self.spot
-        if reading is None or not self._is_current(reading, "Findings are on the current round."):
-            return
-        if not self._may_decide(reading):
+        reading, spot = self._judged("Findings are on the current round."), self.spot
+        if reading is None:
             return
         if spot is None:
             self.notify("Findings go on lines: go to one in the change first (1).", severity="warning", markup=False)
@@ -416,33 +410,23 @@ class ReviewScreen(LiveScreen):
         draft.text = draft.text or (before.claim if before else "")
         draft.choice = draft.choice or (before.severity if before else "minor")
         lines = self._diff.lines_of(spot)
-        known = before.model_dump(include=set(_DETAILS), exclude_defaults=True) if before else {}
-        draft.more = {"suggestion": lines} | {name: str(value) for name, value in known.items()} | draft.more
+        known = before.model_dump(include=_DETAILS, exclude_defaults=True) if before else {}
+        draft.more = {"suggestion": lines, **known, **draft.more}
 
         async def keep(severity: str, claim: str, _key: str) -> None:
-            said = {k: text for k, text in draft.more.items() if (text != lines if k == "suggestion" else text.strip())}
-            where = {"file": spot.path, "line": spot.first or spot.line, "side": spot.side}
-            where |= {"end_line": spot.line} if spot.first else {}
-            given = {**where, **said, "severity": severity, "claim": claim}
+            said = {k: v for k, v in draft.more.items() if (v != lines if k == "suggestion" else str(v).strip())}
+            place = {"file": spot.path, "line": spot.first or spot.line, "end_line": spot.first and spot.line}
+            given = {**place, **said, "side": spot.side, "severity": severity, "claim": claim}
             drafts.find(self.review_id, number, spot, GivenFinding.model_validate(given) if claim.strip() else None)
 
         place = spot.path if spot.line is None else f"{spot.path}, {spot.words}"
         about = "It goes with your next verdict. F2 chooses how grave it is."
         about += "" if spot.line else " It is on the file as a whole."
-        question = Question(
-            f"Finding on {visible(place)}",
-            draft,
-            keep,
-            about,
-            texts.SEVERITIES,
-            hint="The fault; empty for none",
-            is_text_first=True,
-            fields=[one for one in _DETAILS.values() if one.name != "suggestion" or (spot.side == "new" and spot.line)],
-            more="More: category, how it fails, a suggestion",
-            is_open=bool(known),
-            has_next=True,
-        )
-        self._ask(question, "Kept: it goes with your next verdict (v).", self._go_on)
+        fields = details(draft.more, has_suggestion=spot.side == "new" and spot.line is not None)
+        more, hint = "More: category, how it fails, a suggestion", "The fault; empty for none"
+        question = Question(f"Finding on {visible(place)}", draft, keep, about, texts.SEVERITIES, hint=hint)
+        question = replace(question, is_text_first=True, fields=fields, more=more, go_on=self._go_on)
+        self._ask(question, "Kept: it goes with your next verdict (v).")
 
     def _go_on(self, then: str) -> None:
         """From a finding to one on the next line, or to the verdict."""
@@ -454,10 +438,8 @@ class ReviewScreen(LiveScreen):
 
     def action_suggestions(self) -> None:
         """Ask which suggestions become a counter-patch: that of the finding under the cursor, or all."""
-        first = self.reading
-        if first is None or not self._is_current(first, "A counter-patch is for the current round."):
-            return
-        if not self._may_decide(first):
+        first = self._judged("A counter-patch is for the current round.")
+        if first is None:
             return
         found = {one.finding_id: one for one in first.findings if is_applicable(one)}
         if not found:
@@ -465,29 +447,19 @@ class ReviewScreen(LiveScreen):
             return
         here = self._diff.row.finding if self._diff.row is not None and self._tab == "change" else ""
         draft = self.desk.drafts.text(self.review_id, "suggestions")
-        draft.more = dict.fromkeys([here] if here in found else found, "yes")
+        draft.more = dict.fromkeys([here] if here in found else found, True)
 
         async def send(verdict: str, reason: str, key: str) -> None:
             chosen = [one for name, one in found.items() if draft.more.get(name)]
             await self.desk.offer(self.reading or first, chosen, verdict, reason, key)
 
         said = {name: visible_line(f"{where(one)}: {one.claim}") for name, one in found.items()}
+        fields = [Checkbox(Content(text), name in draft.more, id=name, compact=True) for name, text in said.items()]
         choices = {"changes_requested": "Request changes with it", "comment": "Offer it as a comment"}
-        self._ask(
-            Question(
-                "A counter-patch of suggestions",
-                draft,
-                send,
-                self._about_verdict(first),
-                choices,
-                frozenset(choices),
-                is_text_first=True,
-                fields=[Field(name, words, "mark") for name, words in said.items()],
-                more="Suggestions",
-                is_open=True,
-            ),
-            "Your counter-patch is offered.",
-        )
+        about = self._about_verdict(first)
+        question = Question("A counter-patch of suggestions", draft, send, about, choices, frozenset(choices))
+        question = replace(question, is_text_first=True, fields=fields, more="Suggestions")
+        self._ask(question, "Your counter-patch is offered.")
 
     def action_message(self) -> None:
         """Ask for a message."""
@@ -586,7 +558,7 @@ class ReviewScreen(LiveScreen):
         about = f"It is {first.status.status}." if is_decided else "It is undecided: it is withdrawn."
         self._ask(Question("Close the review?", self.desk.drafts.text(self.review_id, "close"), send, about), "Closed.")
 
-    def _ask(self, question: Question, done: str, go_on: Callable[[str], None] | None = None) -> None:
+    def _ask(self, question: Question, done: str) -> None:
         async def send(choice: str, text: str, key: str) -> None:
             try:
                 await question.send(choice, text, key)
@@ -599,8 +571,8 @@ class ReviewScreen(LiveScreen):
             if sent == "sent":
                 self.notify(done, markup=False)
             self.refresh_soon()
-            if sent and go_on is not None:
-                go_on(sent)
+            if sent and question.go_on is not None:
+                question.go_on(sent)
 
         host(self).push_screen(Composer(replace(question, send=send)), ended)
 

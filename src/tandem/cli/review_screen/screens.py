@@ -10,7 +10,7 @@ import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from textual import on
 from textual.app import App, ComposeResult
@@ -42,12 +42,13 @@ from tandem.cli.review_screen.desk import ScreenClient, ScreenDraft, WaitResult
 from tandem.client.session import Unreachable
 from tandem.core.visible import is_blank, visible
 from tandem.errors import InvalidInput, TandemError
+from tandem.reviews.finding_rules import CATEGORIES
 
 _BREATH_SECONDS = 0.1
 _AGE_SECONDS = 30.0
 """How often ages in minutes are redrawn."""
 _REFUSAL_SECONDS = 12.0
-_LONGEST_WORD = 200
+_LONGEST_NAME = 200
 _HEARD = {"question_mark": "?", "left_square_bracket": "[", "right_square_bracket": "]", "plus": "+", "minus": "-"}
 
 Send = Callable[[str, str, str], Awaitable[None]]
@@ -57,35 +58,6 @@ Send = Callable[[str, str, str], Awaitable[None]]
 def host(part: MessagePump) -> App[None]:
     """The application."""
     return part.app  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] - Textual leaves it open
-
-
-@dataclass(frozen=True, slots=True)
-class Field:
-    """What a dialog asks besides; the draft keeps it by its name.
-
-    Attributes:
-        name: Its name.
-        label: What it is for.
-        kind: A `word`, a `text` of several lines, or a `mark` that is set or not.
-        words: Suggested words.
-    """
-
-    name: str
-    label: str
-    kind: Literal["word", "text", "mark"] = "text"
-    words: tuple[str, ...] = ()
-
-    def compose(self, value: str) -> Iterator[Widget]:
-        """Its widgets."""
-        if self.kind == "mark":
-            yield Checkbox(Content(self.label), bool(value), id=self.name)
-            return
-        yield Label(self.label, markup=False)
-        if self.kind == "word":
-            words = SuggestFromList(self.words, case_sensitive=False)
-            yield Input(value, id=self.name, max_length=_LONGEST_WORD, suggester=words, compact=True)
-        else:
-            yield TextArea(value, id=self.name, soft_wrap=True, classes="more")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +73,9 @@ class Question:
         needs_text: The choices that nothing is sent for without a text.
         hint: What the text is for.
         is_text_first: Whether one begins with the text, as the choice is made already.
-        fields: What else is asked.
-        more: What they are, in a few words.
-        is_open: Whether they are shown to begin with.
-        has_next: Whether one can go on to the next line, or to the verdict, at once.
+        fields: What else is asked; the draft keeps it by the widgets' ids.
+        more: What that is, in a few words.
+        go_on: Does what is next, if something may be, after it was sent: `line` or `verdict`.
     """
 
     title: str
@@ -115,10 +86,9 @@ class Question:
     needs_text: frozenset[str] = frozenset()
     hint: str = "Reason (optional)"
     is_text_first: bool = False
-    fields: Sequence[Field] = ()
+    fields: Sequence[Widget] = ()
     more: str = ""
-    is_open: bool = False
-    has_next: bool = False
+    go_on: Callable[[str], None] | None = None
 
 
 class Composer(ModalScreen[str]):
@@ -154,9 +124,7 @@ class Composer(ModalScreen[str]):
             yield Label(question.hint, id="hint", markup=False)
             yield TextArea(question.draft.text, id="text", soft_wrap=True, show_line_numbers=False)
             if question.fields:
-                with Collapsible(title=question.more, collapsed=not question.is_open):
-                    for one in question.fields:
-                        yield from one.compose(question.draft.more.get(one.name, ""))
+                yield Collapsible(*question.fields, title=question.more, collapsed=question.go_on is not None)
         yield Footer()
 
     def on_mount(self) -> None:
@@ -189,18 +157,15 @@ class Composer(ModalScreen[str]):
     def keep(self, event: TextArea.Changed | Input.Changed | Checkbox.Changed) -> None:
         """Keep the text, or a field."""
         draft, name = self._question.draft, event.control.id or ""
-        if isinstance(event, TextArea.Changed):
-            value = event.text_area.text
-        else:
-            value = event.value if isinstance(event.value, str) else "yes" * event.value
+        value = event.text_area.text if isinstance(event, TextArea.Changed) else event.value
         if name == "text":
-            draft.text = value
+            draft.text = str(value)
         else:
             draft.more[name] = value
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Leave out the keys for what is next where nothing is."""
-        return self._question.has_next or action != "send" or parameters == ("sent",)
+        return self._question.go_on is not None or action != "send" or parameters == ("sent",)
 
     def _say_what_is_needed(self) -> None:
         question = self._question
@@ -246,6 +211,22 @@ class Composer(ModalScreen[str]):
         shown.display = True
 
 
+def details(said: Mapping[str, str | bool], *, has_suggestion: bool) -> list[Widget]:
+    """The fields for what else a finding may say."""
+    words = {name: str(said.get(name, "")) for name in ("category", "failure", "suggestion")}
+    known = SuggestFromList(CATEGORIES, case_sensitive=False)
+    category = Input(words["category"], id="category", max_length=_LONGEST_NAME, suggester=known, compact=True)
+    suggestion = (
+        Label("Suggest a change: the lines as they should be"),
+        TextArea(words["suggestion"], id="suggestion"),
+    )
+    return [
+        *(Label("Category"), category, Label("How it fails"), TextArea(words["failure"], id="failure")),
+        *(suggestion if has_suggestion else ()),
+        Checkbox("It was there before the change", bool(said.get("pre_existing")), id="pre_existing", compact=True),
+    ]
+
+
 class NameDialog(ModalScreen[str | None]):
     """Asks a person for their name; ends with it, or with None if they leave."""
 
@@ -259,7 +240,7 @@ class NameDialog(ModalScreen[str | None]):
                 "Others see this name on your verdicts and messages. It is asked once; --as NAME takes another.",
                 id="about",
             )
-            yield Input(persons.suggested(), id="name", max_length=200)
+            yield Input(persons.suggested(), id="name", max_length=_LONGEST_NAME)
             yield Static("", id="refusal", markup=False)
         yield Footer()
 

@@ -138,15 +138,10 @@ def _findings(request: PageRequest) -> list[dict[str, Any]]:
 
 def _details(request: PageRequest) -> dict[str, Any]:
     """What else the fields say; the lines as they were are no suggestion."""
-    form = request.form
-    suggestion = form.get("suggestion", "")
-    return {
-        "end_line": request.number("end_line"),
-        "category": form.get("category", "").strip() or None,
-        "failure": form.get("failure", "").strip() or None,
-        "suggestion": None if suggestion == form.get("original", "") else suggestion,
-        "pre_existing": "pre_existing" in form,
-    }
+    form, end = request.form, request.number("end_line")
+    said = {name: form.get(name, "").strip() or None for name in ("category", "failure")}
+    suggestion = form.get("suggestion") if form.get("suggestion") != form.get("original") else None
+    return {**said, "suggestion": suggestion, "end_line": end, "pre_existing": "pre_existing" in form}
 
 
 def _remark(request: PageRequest) -> str:

@@ -184,8 +184,8 @@
     }
     if (severity) {
       pre_existing.checked = Boolean(item.pre_existing);
-      suggestion.closest("label").hidden = item.side === "before";
-      end.closest("label").hidden = item.side === "before" && Boolean(acts().dataset.since);
+      if (item.side === "before") suggestion.closest("label").remove();
+      if (item.side === "before" && acts().dataset.since) end.closest("label").remove();
       form.querySelector("details").open = Object.values(details(item)).some((one) => one !== null);
       // After the focus has gone on, as the editor may go to another line.
       end.addEventListener("change", () => setTimeout(() => reach(item, Number(end.value) || 0)));
