@@ -303,4 +303,9 @@ def test_a_whole_finding_is_written_without_a_script(shop: Desk, windows: Window
     expect(page.locator("table.diff .thread").get_by_text("Fine.")).to_be_visible()
     whole, plain = found(shop, review)
     assert (whole["end_line"], whole["category"], whole["suggestion"]) == (3, "style", "best\nof all")
-    assert (plain["end_line"], plain["category"], plain["suggestion"], plain["pre_existing"]) == (None, None, None, False)
+    assert (plain["end_line"], plain["category"], plain["suggestion"], plain["pre_existing"]) == (
+        None,
+        None,
+        None,
+        False,
+    )

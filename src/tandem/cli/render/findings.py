@@ -86,7 +86,8 @@ def _told(one: FindingView, *, with_review: bool = False) -> Drawable:
     # Whose words they are stands before each, so that none is mistaken for another's.
     answered = one.answer and f"{one.answered_by}: {one.answer}"
     settled = one.settled_by and f"{one.settled_by}{f': {one.settled_reason}' if one.settled_reason else ''}"
-    more = [("kind", one.category), ("how it fails", one.failure), ("suggestion", one.suggestion)]
+    suggestion = "delete the lines" if one.suggestion == "" else one.suggestion
+    more = [("kind", one.category), ("how it fails", one.failure), ("suggestion", suggestion)]
     more += [("answer", answered), ("settled by" if one.state not in OPEN else "reopened by", settled)]
     about = facts((name, block(value)) for name, value in more if value)
     return Framed(Group(head, Framed(Group(block(one.claim), about), left=2)), before=1)

@@ -138,10 +138,15 @@ def _findings(request: PageRequest) -> list[dict[str, Any]]:
 
 def _details(request: PageRequest) -> dict[str, Any]:
     """What else the fields say; the lines as they were are no suggestion."""
-    form, end = request.form, request.number("end_line")
+    form, first, end = request.form, request.number("comment_line") or 0, request.number("end_line") or 0
     said = {name: form.get(name, "").strip() or None for name in ("category", "failure")}
     suggestion = form.get("suggestion") if form.get("suggestion") != form.get("original") else None
-    return {**said, "suggestion": suggestion, "end_line": end, "pre_existing": "pre_existing" in form}
+    return {
+        **said,
+        "suggestion": suggestion,
+        "end_line": end if end > first else None,
+        "pre_existing": "pre_existing" in form,
+    }
 
 
 def _remark(request: PageRequest) -> str:
