@@ -41,7 +41,10 @@ def test_a_draft_is_kept_whole_replaced_by_its_id_and_discarded(shop: Desk, revi
         "end_line": 3,
         "side": "before",
         "severity": "minor",
+        "category": "tests",
+        "failure": "Always.",
         "suggestion": "better",
+        "pre_existing": True,
     }
     first = save(shop, review, **where)
     assert shop.do("list_drafts", person=ANNA, review_id=review)["drafts"] == [first]

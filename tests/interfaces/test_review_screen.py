@@ -57,12 +57,11 @@ async def test_a_finding_on_the_line_under_the_cursor_goes_with_the_verdict(at: 
     await at.type("It was two.")
     await at.press("ctrl+s")
     await at.shows("minor, not sent yet on line 2 before the change")
-    await at.press("e", "ctrl+s")
-    await at.shows("Goes with it: 2 findings.", "needs one that the other side can act on")
+    await at.press("e")
+    await at.shows("Goes with it: 2 findings.", "Request changes. Reason (optional)")
     assert (await at.status(review_id)).status == "pending"
-    await at.type("see there")
     await at.press("ctrl+s")
-    await at.becomes(review_id, "changes_requested")
+    assert (await at.becomes(review_id, "changes_requested")).verdict_reason == "See the findings on the lines."
     await at.shows(f"major, open, blocking: {PERSON} on line 2:", "why 2?", "Your 2 findings: 2 open (1 keeps")
     found = (await at.other.list_findings(review_id=review_id)).findings
     assert {(one.severity, one.claim, one.file, one.line, one.side) for one in found} == {
@@ -70,6 +69,116 @@ async def test_a_finding_on_the_line_under_the_cursor_goes_with_the_verdict(at: 
         ("minor", "It was two.", "a.txt", 2, "old"),
     }
     assert at.app.desk.drafts.unsent() == []
+
+
+class Actions:
+    """Counts what a person does: a key pressed, a text typed."""
+
+    def __init__(self, at: Stage) -> None:
+        self.count = 0
+        self._at = at
+
+    async def press(self, *keys: str) -> None:
+        self.count += len(keys)
+        await self._at.press(*keys)
+
+    async def type(self, text: str) -> None:
+        self.count += 1
+        await self._at.type(text)
+
+
+async def test_three_findings_and_a_request_for_changes_take_eight_actions(at: Stage, review_id: str) -> None:
+    await at.press("down", "down")
+    ann = Actions(at)
+    await ann.press("l")
+    await at.shows("Finding on a.txt, line 1")
+    await ann.type("Why 1?")
+    await ann.press("f3")
+    await at.shows("Finding on a.txt, line 2 before the change")
+    await ann.type("Why two?")
+    await ann.press("f3")
+    await at.shows("Finding on a.txt, line 2", "Next line")
+    await at.lacks("line 2 before the change")
+    await ann.type("Why 2?")
+    await ann.press("f4")
+    await at.shows("Your verdict on round 1", "Goes with it: 3 findings.")
+    await ann.press("ctrl+s")
+    await at.becomes(review_id, "changes_requested")
+    assert ann.count <= 8
+    found = (await at.other.list_findings(review_id=review_id)).findings
+    assert [(one.line, one.side, one.claim) for one in found][:3] == [
+        (1, "new", "Why 1?"),
+        (2, "old", "Why two?"),
+        (2, "new", "Why 2?"),
+    ]
+
+
+async def test_an_approval_of_round_two_with_all_findings_verified_takes_three_actions(
+    at: Stage, review_id: str
+) -> None:
+    await at.press("V")
+    await at.shows("Your verdict on round 1")
+    await at.press("escape")
+    await _found(at, review_id)
+    await at.press("escape")
+    await at.opened(review_id)
+    await at.shows("round 2 of 2", "Your 2 findings: 2 open")
+    ann = Actions(at)
+    await ann.press("V")
+    await at.shows("Your verdict on round 2", "Approve, with all 2 open findings verified")
+    await ann.press("ctrl+s")
+    await at.becomes(review_id, "approved")
+    assert ann.count <= 3
+    await at.shows("Your 2 findings: 2 verified")
+
+
+async def test_a_whole_finding_on_several_lines_is_written_by_keys(at: Stage, review_id: str) -> None:
+    await at.press("down", "down", "shift+down", "shift+down", "l")
+    shown = await at.shows("Finding on a.txt, lines 1-2", "More: category, how it fails, a suggestion")
+    assert "Suggest a change" not in shown
+    await at.type("It is odd.")
+    await at.press("tab", "enter", "tab")
+    await at.shows("Suggest a change")
+    await at.type("secur")
+    await at.press("right", "tab")
+    await at.type("Always.")
+    await at.press("tab", "end")
+    await at.type(" and a half")
+    await at.press("tab", "space", "ctrl+s")
+    draft = await at.shows("minor, security, was there before, not sent yet on lines 1-2", "How it fails: Always.")
+    assert "Suggestion:" in draft
+    # It comes back as it was left.
+    await at.press("l")
+    await at.shows("lines 1-2")
+    await at.press("tab", "enter")
+    await at.shows("security", "one and a half")
+    await at.press("escape", "e", "ctrl+s")
+    await at.becomes(review_id, "changes_requested")
+    [one, *_] = (await at.other.list_findings(review_id=review_id)).findings
+    assert (one.line, one.end_line, one.category, one.failure) == (1, 2, "security", "Always.")
+    assert (one.suggestion, one.pre_existing) == ("one and a half\n2", True)
+    await at.shows("minor, open, security, was there before", "How it fails: Always.", "one and a half")
+
+
+async def test_suggestions_become_a_counter_patch(at: Stage, review_id: str) -> None:
+    await at.press("p")
+    await at.shows("No open finding has a suggestion")
+    await at.bob.claim_review(reviewer_id="bob", review_id=review_id)
+    found = [
+        GivenFinding(file="a.txt", line=2, severity="minor", claim="Longer.", suggestion="twice"),
+        GivenFinding(file="a.txt", line=1, severity="nit", claim="Louder.", suggestion="ONE"),
+    ]
+    await at.bob.submit_verdict(review_id, verdict="comment", reason="so", reviewer_id="bob", findings=found)
+    await at.bob.release_claim(review_id, claim_generation=1)
+    await at.shows("Longer.", "Louder.")
+    await at.press("p")
+    await at.shows("A counter-patch of suggestions", "a.txt:2: Longer.", "a.txt:1: Louder.")
+    await at.type("As suggested.")
+    await at.press("ctrl+s")
+    await at.becomes(review_id, "changes_requested")
+    offered = (await at.other.get_proposal(review_id)).counter_patch
+    assert offered is not None
+    assert {"+ONE", "+twice"} <= set((offered.diff or "").splitlines())
 
 
 async def _found(at: Stage, review_id: str, *, person: str = PERSON) -> tuple[str, str]:

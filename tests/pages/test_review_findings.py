@@ -212,3 +212,100 @@ def test_a_removed_line_keeps_its_place_and_since_a_round_is_quoted(page: Page, 
     assert kept == [("old", 2, "Of the base."), ("new", 2, "On the removed line 2, `better`:\n\nOf round 1.")]
     # A finding on a line of the base stands above the file where another round's lines are shown.
     expect(page.locator(".unplaced")).to_contain_text("Line 2 before the change:")
+
+
+def test_a_whole_finding_is_written_at_a_line(page: Page, shop: Desk, windows: Windows, axe: Check, shot: Shot) -> None:
+    review = held(page, shop)
+    line(page, 2).click()
+    page.keyboard.type("It is odd.")
+    expect(page.get_by_label("Category")).to_be_hidden()
+    line(page, 4).click(modifiers=["Shift"])
+    expect(page.get_by_label("Finding on a.txt:2–4")).to_be_focused()
+    expect(page.locator("tr.line.chosen")).to_have_count(3)
+    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(page.get_by_label("To line")).to_have_value("4")
+    suggestion = page.get_by_label("Suggest a change")
+    expect(suggestion).to_have_value("better\nline 3\nline 4")
+    # By the keyboard alone, too.
+    page.keyboard.press("Tab")
+    page.keyboard.type("3")
+    page.keyboard.press("Tab")
+    expect(page.get_by_label("Finding on a.txt:2–3")).to_be_visible()
+    expect(page.get_by_label("Category")).to_be_focused()
+    page.keyboard.type("security")
+    page.get_by_label("Was there before").check()
+    page.get_by_label("How it fails").fill("Always.")
+    expect(suggestion).to_have_value("better\nline 3")
+    shot(page, "review-finding-whole")
+    page.evaluate("window.scrollTo(0, 0)")  # what the head covers is no target
+    axe(page)
+    # Everything of it is in another window, too, and comes back after the page is loaded again.
+    with page.expect_response(lambda one: one.url.endswith("/drafts") and one.request.method == "POST"):
+        suggestion.fill("best\nline three")
+    other = windows.open("ada", at=f"/reviews/{review}")
+    expect(other.locator(".pending-where")).to_contain_text("a.txt:2–3 · minor · security · with a suggestion")
+    page.reload()
+    expect(page.get_by_label("How it fails")).to_have_value("Always.")
+    expect(suggestion).to_have_value("best\nline three")
+    page.get_by_role("button", name="Add to the verdict").click()
+    expect(page.locator("table.diff .pending-where")).to_contain_text("was there before")
+    page.get_by_role("button", name="Comment", exact=True).click()
+    expect(page.locator("table.diff .thread").get_by_text("Always.")).to_be_visible()
+    [one] = found(shop, review)
+    said = {name: one[name] for name in ("line", "end_line", "category", "failure", "suggestion", "pre_existing")}
+    assert said == {
+        "line": 2,
+        "end_line": 3,
+        "category": "security",
+        "failure": "Always.",
+        "suggestion": "best\nline three",
+        "pre_existing": True,
+    }
+
+
+def test_a_suggestion_is_sent_only_if_it_changes_the_lines(page: Page, shop: Desk) -> None:
+    review = held(page, shop)
+    line(page, 2).click()
+    page.keyboard.type("It is odd.")
+    editor = page.locator("table.diff")
+    editor.get_by_text("More", exact=True).click()
+    editor.get_by_label("Suggest a change").press("End")
+    page.keyboard.type("!")
+    page.keyboard.press("Backspace")
+    page.get_by_role("button", name="Send now").click()
+    expect(page.locator("table.diff .thread").get_by_text("It is odd.")).to_be_visible()
+    line(page, 3).click()
+    page.keyboard.type("Needless.")
+    editor.get_by_text("More", exact=True).click()
+    editor.get_by_label("Suggest a change").fill("")
+    page.get_by_role("button", name="Send now").click()
+    expect(page.locator("table.diff .thread").get_by_text("Needless.")).to_be_visible()
+    assert [one["suggestion"] for one in found(shop, review)] == [None, ""]
+
+
+def test_a_whole_finding_is_written_without_a_script(shop: Desk, windows: Windows) -> None:
+    review = shop.put_up(diff=edited())
+    shop.claim(review, "ada")
+    page = windows.open(javascript=False, at=f"/reviews/{review}/files/0/comment?after=2")
+    page.get_by_label("Finding").fill("Odd.")
+    page.get_by_text("More", exact=True).click()
+    page.get_by_label("Category").fill("style")
+    expect(page.get_by_label("Suggest a change")).to_have_value("better")
+    page.get_by_label("Suggest a change").fill("best\nof all")
+    page.get_by_label("To line").fill("3")
+    page.get_by_role("button", name="Send the finding").click()
+    expect(page.locator("table.diff .thread").get_by_text("of all")).to_be_visible()
+    line(page, 4).click()
+    page.get_by_label("Finding").fill("Fine.")
+    page.get_by_role("button", name="Send the finding").click()
+    expect(page.locator("table.diff .thread").get_by_text("Fine.")).to_be_visible()
+    whole, plain = found(shop, review)
+    assert (whole["end_line"], whole["category"], whole["suggestion"]) == (3, "style", "best\nof all")
+    assert (plain["end_line"], plain["category"], plain["suggestion"], plain["pre_existing"]) == (
+        None,
+        None,
+        None,
+        False,
+    )

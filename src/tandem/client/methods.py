@@ -958,7 +958,10 @@ class Operations(ABC):
         end_line: int | None = None,
         side: Literal["after", "before"] | None = None,
         severity: str | None = None,
+        category: str | None = None,
+        failure: str | None = None,
         suggestion: str | None = None,
+        pre_existing: bool = False,
     ) -> reviews_draft_contract.Draft:
         """Keep what a person is writing about a review, in the place of their draft of that id; not recorded in the log."""
         return await self._operate("save_draft", locals())

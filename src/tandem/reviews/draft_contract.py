@@ -54,7 +54,10 @@ class SaveDraft(WriteRequest):
         Literal["after", "before"] | None, Field(description="Which version of the file has these line numbers.")
     ] = None
     severity: Annotated[Name | None, Field(description="How serious a finding is.")] = None
+    category: Annotated[Name | None, Field(description="What kind of fault a finding is.")] = None
+    failure: Annotated[Text | None, Field(description="How it fails.")] = None
     suggestion: Annotated[Text | None, Field(description="What the lines should be instead.")] = None
+    pre_existing: Annotated[bool, Field(description="Whether it was there before the change.")] = False
 
 
 class ListDrafts(ProjectRequest):
@@ -94,7 +97,10 @@ class Draft:
     side: Annotated[str | None, Field(description="Which version of the file has these line numbers.")]
     severity: Annotated[str | None, Field(description="How serious a finding is.")]
     body: Annotated[str, Field(description="The text.")]
+    category: Annotated[str | None, Field(description="What kind of fault a finding is.")]
+    failure: Annotated[str | None, Field(description="How it fails.")]
     suggestion: Annotated[str | None, Field(description="What the lines should be instead.")]
+    pre_existing: Annotated[bool, Field(description="Whether it was there before the change.")]
     updated_at: Annotated[str, Field(description="When it was saved.")]
 
 

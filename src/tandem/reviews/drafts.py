@@ -54,6 +54,7 @@ async def save_draft(services: Services, caller: Caller, request: SaveDraft) -> 
         TooLarge: The text is too long, or they are too many.
     """
     contents.check_text(services, "body", request.body)
+    contents.check_text(services, "failure", request.failure)
     contents.check_text(services, "suggestion", request.suggestion)
 
     def work(unit: Unit) -> Draft:
@@ -74,7 +75,8 @@ async def save_draft(services: Services, caller: Caller, request: SaveDraft) -> 
                 limit=MOST_DRAFTS,
                 actual=others + 1,
             )
-        row = {name: getattr(request, name) for name in _COLUMNS[:-1]} | {"updated_at": services.clock.now_us()}
+        row = {name: getattr(request, name) for name in _COLUMNS[:-1]}
+        row |= {"pre_existing": int(request.pre_existing), "updated_at": services.clock.now_us()}
         unit.execute(_save, **row)
         return _shown(tuple(row.values()))
 
@@ -97,7 +99,7 @@ async def list_drafts(services: Services, caller: Caller, request: ListDrafts) -
         params = stated(review_id=request.review_id, project=project)
         statement = _list(of_review=request.review_id is not None, of_project=project is not None)
         rows = unit.all(statement, person=request.person, after_review=after[0], after_draft=after[1], **params)
-        found = views.fitting(map(_shown, rows[:MOST_DRAFTS]), lambda one: len(one.body) + len(one.suggestion or ""))
+        found = views.fitting(map(_shown, rows[:MOST_DRAFTS]), _letters)
         is_cut = len(found) < len(rows)
         following = pages.encode(services, found[-1].review_id, found[-1].draft_id) if is_cut else None
         return DraftPage(request.person, tuple(found), following)
@@ -124,4 +126,9 @@ async def discard_draft(services: Services, caller: Caller, request: DiscardDraf
 def _shown(row: tuple[Any, ...]) -> Draft:
     found: dict[str, Any] = dict(zip(_COLUMNS, row, strict=True))
     found["updated_at"] = isoformat(found["updated_at"])
+    found["pre_existing"] = bool(found["pre_existing"])
     return Draft(**found)
+
+
+def _letters(draft: Draft) -> int:
+    return len(draft.body) + len(draft.failure or "") + len(draft.suggestion or "")

@@ -19,6 +19,11 @@ Source = Literal["person", "agent", "check"]
 
 SEVERITIES: Final[tuple[Severity, ...]] = ("blocker", "major", "minor", "nit")
 """The gravest first."""
+CATEGORIES: Final = ("correctness", "security", "performance", "concurrency", "tests", "documentation", "style")
+"""Suggested to people; any word will do."""
+SAID_BY_FINDINGS: Final = frozenset({"changes_requested", "comment"})
+"""Verdicts for which findings are reason enough."""
+SEE_FINDINGS: Final = "See the findings on the lines."
 THRESHOLD: Final[Severity] = "major"
 """From which on an open finding keeps an approval back, unless the gate says otherwise."""
 _SYNONYMS: Final[dict[str, Severity]] = {

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from tandem.reviews.finding_contract import FindingCounts, FindingPage, FindingView, LessonPage, LessonView
 
 
+_BEFORE = "was there before the change"
+
+
 def headline(found: Sequence[FindingView], counts: FindingCounts | None = None) -> str:
     """How many there are: `4 findings: 1 verified, 3 open (2 keep the approval back)`.
 
@@ -49,7 +52,7 @@ def where(one: FindingView) -> str:
 
 def line(one: FindingView) -> str:
     """What its proposer has to know of it, as a remark."""
-    marks = ", ".join([one.severity, *(["blocking"] if one.blocking else [])])
+    marks = ", ".join([one.severity, *(["blocking"] if one.blocking else []), *([_BEFORE] if one.pre_existing else [])])
     said = [f"{one.finding_id} ({marks}) {where(one)}: {one.claim}"]
     said += [f"how it fails: {one.failure}"] if one.failure else []
     said += [f"suggestion:\n{one.suggestion}"] if one.suggestion is not None else []
@@ -73,6 +76,7 @@ def _told(one: FindingView, *, with_review: bool = False) -> Drawable:
         (f"{one.severity}  ", "bold red" if one.blocking else "bold"),
         (one.state, STYLES.get(one.state, "")),
         ("  blocking" if one.blocking else "", "bold red"),
+        (f"  {_BEFORE}" if one.pre_existing else "", "yellow"),
         plain(f"  {where(one)}"),
         ("  changed since" if one.place is not None and one.place.changed else "", "yellow"),
         (f"  {one.finding_id}", "dim"),
@@ -82,7 +86,8 @@ def _told(one: FindingView, *, with_review: bool = False) -> Drawable:
     # Whose words they are stands before each, so that none is mistaken for another's.
     answered = one.answer and f"{one.answered_by}: {one.answer}"
     settled = one.settled_by and f"{one.settled_by}{f': {one.settled_reason}' if one.settled_reason else ''}"
-    more = [("kind", one.category), ("how it fails", one.failure), ("suggestion", one.suggestion)]
+    suggestion = "delete the lines" if one.suggestion == "" else one.suggestion
+    more = [("kind", one.category), ("how it fails", one.failure), ("suggestion", suggestion)]
     more += [("answer", answered), ("settled by" if one.state not in OPEN else "reopened by", settled)]
     about = facts((name, block(value)) for name, value in more if value)
     return Framed(Group(head, Framed(Group(block(one.claim), about), left=2)), before=1)

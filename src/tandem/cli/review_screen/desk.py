@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, cast
+from functools import partial
+from typing import Any, Literal, cast
 
 from tandem.bridge.session import CALL_SECONDS, Unreachable
 from tandem.cli.connection_options import ConnectionOptions
 from tandem.client import TandemClient
 from tandem.contract.access import Names
-from tandem.errors import CursorExpired, NotClaimant, StaleRound, TandemError
+from tandem.errors import CursorExpired, InvalidInput, NotClaimant, StaleRound, TandemError
+from tandem.reviews import edits
 from tandem.reviews.answers import DiscussionEntry, Proposal, ReviewStatus
 from tandem.reviews.check_contract import CheckView
 from tandem.reviews.claim_rules import is_own
 from tandem.reviews.finding_contract import FindingView, GivenFinding, GivenSettling
-from tandem.reviews.finding_rules import ANSWERS, Answer, Settling
+from tandem.reviews.finding_rules import ANSWERS, SAID_BY_FINDINGS, SEE_FINDINGS, Answer, Settling
 
 _FIRST_PAUSE_SECONDS = 0.2
 _LONGEST_PAUSE_SECONDS = 3.0
@@ -58,14 +60,16 @@ class ScreenDraft:
     Attributes:
         text: As far as it has been typed.
         choice: The option chosen beside it; None for the dialog's own first choice.
+        more: The other fields by their names.
     """
 
     text: str = ""
     choice: str | None = None
+    more: dict[str, str | bool] = field(default_factory=dict[str, str | bool])
 
     def clear(self) -> None:
         """Forget it, as it has been sent."""
-        self.text, self.choice = "", None
+        self.text, self.choice, self.more = "", None, {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +80,19 @@ class LineRef:
         path: The file.
         line: Its number; None for the file as a whole.
         side: Whether that is its number after the change, or before it.
+        first: The first of several lines, of which it is the last; None if it is the only one.
     """
 
     path: str
     line: int | None
     side: Literal["new", "old"] = "new"
+    first: int | None = field(default=None, compare=False)
+
+    @property
+    def words(self) -> str:
+        """Its lines in words: `lines 2-4 before the change`."""
+        lines = f"line {self.line}" if self.first is None else f"lines {self.first}-{self.line}"
+        return f"{lines}{' before the change' if self.side == 'old' else ''}"
 
 
 @dataclass(slots=True)
@@ -101,13 +113,12 @@ class Drafts:
         """The findings on a round that go with the next verdict."""
         return self._findings.get((review_id, round_number), {})
 
-    def find(self, review_id: str, round_number: int, spot: LineRef, severity: str, claim: str) -> None:
-        """Keep a finding on a line; an empty one is removed."""
+    def find(self, review_id: str, round_number: int, spot: LineRef, finding: GivenFinding | None) -> None:
+        """Keep a finding on a line, or none."""
         kept = self._findings.setdefault((review_id, round_number), {})
-        if claim.strip():
-            kept[spot] = GivenFinding(file=spot.path, line=spot.line, side=spot.side, severity=severity, claim=claim)
-        else:
-            kept.pop(spot, None)
+        kept.pop(spot, None)
+        if finding is not None:
+            kept[spot] = finding
 
     def answers(self, review_id: str) -> Mapping[str, GivenSettling]:
         """What the next verdict says of earlier findings, by their ids."""
@@ -303,8 +314,13 @@ class ScreenClient:
         verdict: str,
         reason: str,
         key: str,
+        *,
+        verified: Iterable[str] = (),
+        counter_patch: str | None = None,
     ) -> None:
         """Give a verdict on a round with its findings, on a claim that is made with it if the person has none.
+
+        Earlier findings are `verified`, unless something else was said of them.
 
         Raises:
             StaleRound: It is no longer the current one.
@@ -314,12 +330,18 @@ class ScreenClient:
         is_held = reading.is_held_by(self.person)
         if status.round != round_number:
             raise StaleRound(f"Round {status.round} is the current one; the verdict is on round {round_number}.")
+        found = [*self.drafts.findings(status.review_id, round_number).values()]
+        answers = {one: GivenSettling(finding_id=one, answer="verified") for one in verified}
+        answers |= self.drafts.answers(status.review_id)
+        if not reason.strip() and found and verdict in SAID_BY_FINDINGS:
+            reason = SEE_FINDINGS
         await self.client.submit_verdict(
             status.review_id,
             verdict=cast("Verdict", verdict),
             reason=reason or None,
-            findings=[*self.drafts.findings(status.review_id, round_number).values()] or None,
-            answers=[*self.drafts.answers(status.review_id).values()] or None,
+            findings=found or None,
+            answers=[*answers.values()] or None,
+            counter_patch=counter_patch,
             claim=not is_held,
             claim_generation=status.claim_generation if is_held else None,
             reviewer_id=self.person,
@@ -327,6 +349,29 @@ class ScreenClient:
             idempotency_key=key,
         )
         self.drafts.sent(status.review_id, round_number)
+
+    async def offer(
+        self, reading: LoadedReview, found: Sequence[FindingView], verdict: str, reason: str, key: str
+    ) -> None:
+        """Give a verdict with the counter-patch that suggestions make of the round that is shown.
+
+        Raises:
+            InvalidInput: They cannot be put in.
+            TandemError: The broker refuses, or none answers.
+        """
+        shown, client = reading.proposal, self.client
+        if shown.diff is None:
+            given: dict[str, Any] = {"text": edits.with_suggestions(shown.description or "", found)}
+        else:
+            ask = partial(client.get_round_file, shown.review_id, round=shown.round)
+            files = await edits.opened(ask, [one.place.file for one in found if one.place and one.place.file], found)
+            if refused := [f"{file.path}: {file.refused}" for file in files if file.refused]:
+                raise InvalidInput(" ".join(refused))
+            given = {"edits": [file.edit() for file in files]}
+        made = await client.draft_counter_patch(shown.review_id, round=shown.round, **given)
+        if not made.applies:
+            raise InvalidInput(made.problem or "The suggestions change nothing.")
+        await self.decide(reading, shown.round, verdict, reason, key, counter_patch=made.counter_patch)
 
     async def answer(self, finding: FindingView, said: str, reason: str, key: str) -> None:
         """Say at once of a finding what became of it: as its proposer, or beyond any verdict."""

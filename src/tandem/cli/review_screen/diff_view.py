@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, ClassVar, Literal
 
@@ -52,7 +52,7 @@ class Row:
         old: Its number before the change.
         new: Its number after the change.
         hunk: Tells its hunk from every other of the change.
-        whole: The line as it is, if only a part of it is shown.
+        whole: The line as it is; empty if it is no line of the content.
         finding: The finding that it tells of; empty for one that is not sent.
     """
 
@@ -127,9 +127,8 @@ def _hunk(path: str, hunk: Hunk, number: int) -> Iterator[Row]:
     lines = list(hunk.walk())
     differing = _differing(lines)
     for at, line in enumerate(lines):
-        text, start = line.text, differing.get(at, 0)
-        whole = text if len(text) > LONGEST_SHOWN or start > _FAR else ""
-        yield Row(line.kind, shown(text, start), path, line.old_number, line.new_number, number, whole)
+        row = shown(line.text, differing.get(at, 0))
+        yield Row(line.kind, row, path, line.old_number, line.new_number, number, line.text)
         if line.no_newline:
             yield Row("fact", "no newline at the end", path, hunk=number)
 
@@ -153,10 +152,7 @@ def _differing(lines: Sequence[Line]) -> dict[int, int]:
 def of_text(path: str, text: str) -> list[Row]:
     """The rows of a text that is up for review as a whole."""
     lines = text.removesuffix("\n").split("\n")
-    body = [
-        Row("context", shown(line), path, new=number, hunk=0, whole=line if len(line) > LONGEST_SHOWN else "")
-        for number, line in enumerate(lines, 1)
-    ]
+    body = [Row("context", shown(line), path, new=at, hunk=0, whole=line) for at, line in enumerate(lines, 1)]
     return [Row("file", shown(path), path), *body]
 
 
@@ -171,10 +167,12 @@ def with_findings(
     for one in found:
         place = one.place or one
         path, line = place.file or one.file or "", place.end_line or place.line
-        spot = LineRef(path, line, "old" if one.side == "old" and line is not None else "new")
+        first = place.line if place.line != line else None
+        spot = LineRef(path, line, "old" if one.side == "old" and line is not None else "new", first)
         waiting.setdefault(spot, []).extend(_finding(one, spot, answers.get(one.finding_id)))
     for spot, draft in drafts.items():
-        waiting.setdefault(spot, []).extend(_remark("draft", spot, f"{draft.severity}, not sent yet", draft.claim))
+        marks = ", ".join([draft.severity, *_kind(draft), "not sent yet"])
+        waiting.setdefault(spot, []).extend(_remark("draft", spot, marks, "\n".join(_said(draft))))
     if not waiting:
         return list(rows)
     there = {spot for row in rows for spot in row.spots}
@@ -182,18 +180,23 @@ def with_findings(
 
 
 def _finding(one: FindingView, spot: LineRef, settled: GivenSettling | None) -> Iterator[Row]:
-    marks = [one.severity, one.state, *(["blocking"] if one.blocking else [])]
-    said = (
-        one.claim,
-        one.failure and f"How it fails: {one.failure}",
-        one.suggestion is not None and f"Suggestion:\n{one.suggestion}",
-        one.answer and f"Answer: {one.answer}",
-        one.settled_reason and f"{one.settled_by}: {one.settled_reason}",
-    )
-    body = "\n".join(part for part in said if part)
+    marks = [one.severity, one.state, *(["blocking"] if one.blocking else []), *_kind(one)]
+    said = (one.answer and f"Answer: {one.answer}", one.settled_reason and f"{one.settled_by}: {one.settled_reason}")
+    body = "\n".join([*_said(one), *(part for part in said if part)])
     yield from _remark("remark", spot, f"{', '.join(marks)}: {one.author}", body, one.finding_id)
     if settled is not None:
         yield from _remark("draft", spot, f"{settled.answer}, not sent yet", settled.reason or "", one.finding_id)
+
+
+def _kind(one: FindingView | GivenFinding) -> list[str]:
+    """What kind of fault it is, beside its severity."""
+    return [*([one.category] if one.category else []), *(["was there before"] if one.pre_existing else [])]
+
+
+def _said(one: FindingView | GivenFinding) -> list[str]:
+    """What its reviewer says."""
+    failure = [f"How it fails: {one.failure}"] if one.failure else []
+    return [one.claim, *failure, *([] if one.suggestion is None else [f"Suggestion:\n{one.suggestion}"])]
 
 
 def _moved_to_files(waiting: Mapping[LineRef, list[Row]], there: set[LineRef]) -> dict[LineRef, list[Row]]:
@@ -214,7 +217,7 @@ def _placed(rows: Sequence[Row], waiting: dict[LineRef, list[Row]]) -> Iterator[
 
 def _remark(kind: Literal["remark", "draft"], spot: LineRef, who: str, body: str, finding: str = "") -> Iterator[Row]:
     old, new = (spot.line, None) if spot.side == "old" else (None, spot.line)
-    place = "" if spot.line is None else f" on line {spot.line}{' before the change' if old else ''}"
+    place = "" if spot.line is None else f" on {spot.words}"
     yield Row(kind, shown(f"{who}{place}:"), spot.path, old, new, finding=finding)
     for line in body.splitlines() or [""]:
         for part in textwrap.wrap(shown(line), _REMARK_COLUMNS, drop_whitespace=False) or [""]:
@@ -296,6 +299,8 @@ class DiffView(ScrollView, can_focus=True):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("down,j", "step(1)", "Next line", show=False),
         Binding("up,k", "step(-1)", "Previous line", show=False),
+        Binding("shift+down,J", "extend(1)", "Choose more lines", show=False),
+        Binding("shift+up,K", "extend(-1)", "Choose more lines upwards", show=False),
         Binding("pagedown,space", "page(1)", "A page down", show=False),
         Binding("pageup", "page(-1)", "A page up", show=False),
         Binding("home,g", "jump(0)", "First line", show=False),
@@ -320,6 +325,7 @@ class DiffView(ScrollView, can_focus=True):
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name for it
         super().__init__(id=id)
         self._rows: Sequence[Row] = ()
+        self._anchor: int | None = None
         self._hunks: dict[int, int] = {}
         self._coloured: dict[int, dict[int, Text]] = {}
         self._digits = 0
@@ -335,6 +341,29 @@ class DiffView(ScrollView, can_focus=True):
         """The row under the cursor."""
         return self._rows[self.cursor] if self.cursor < len(self._rows) else None
 
+    @property
+    def _chosen(self) -> range:
+        """The rows that are chosen, or the one under the cursor."""
+        top, bottom = sorted((self.cursor, self.cursor if self._anchor is None else self._anchor))
+        return range(top, bottom + 1)
+
+    @property
+    def spot(self) -> LineRef | None:
+        """What a finding here is about: the chosen lines on the side of the last one, or the file."""
+        if self._chosen.stop > len(self._rows) or not self._rows[self._chosen.stop - 1].path:
+            return None
+        *rows, last = (self._rows[at] for at in self._chosen)
+        before = (one for row in rows if row.kind in _NUMBERED for one in row.spots if one.side == last.spot.side)
+        numbers = [one.line for one in before if one.line is not None and one.line < (last.spot.line or 0)]
+        return replace(last.spot, first=min(numbers, default=None))
+
+    def lines_of(self, spot: LineRef) -> str:
+        """The text of lines after the change; empty if not all of them are shown."""
+        texts = {row.new: row.whole for row in self._rows if row.path == spot.path and row.kind in _NUMBERED}
+        numbers = range(spot.first or spot.line or 0, (spot.line or 0) + 1)
+        is_whole = spot.side == "new" and all(number in texts for number in numbers)
+        return "\n".join(texts[number] for number in numbers).replace("\r", "") if is_whole else ""
+
     def show_rows(self, rows: Sequence[Row], *, keep_place: bool) -> None:
         """Show other rows.
 
@@ -343,7 +372,7 @@ class DiffView(ScrollView, can_focus=True):
             keep_place: Whether the cursor stays on its line, for rows that are nearly the same.
         """
         before = self.row
-        self._rows = rows
+        self._rows, self._anchor = rows, None
         self._coloured.clear()
         self._hunks = {}
         for position, row in enumerate(rows):
@@ -368,6 +397,18 @@ class DiffView(ScrollView, can_focus=True):
     def action_step(self, by: int) -> None:
         """Move the cursor by some lines."""
         self._move(self.cursor + by)
+
+    def action_extend(self, by: int) -> None:
+        """Choose one line more, or fewer; never of two files."""
+        to, anchor = self.cursor + by, self.cursor if self._anchor is None else self._anchor
+        if 0 <= to < len(self._rows) and self._rows[to].path == self._rows[anchor].path:
+            self._move(to)
+            self._anchor = anchor
+
+    def next_line(self) -> None:
+        """Move the cursor to the next line of the content."""
+        after = range(self._chosen.stop, len(self._rows))
+        self._move(next((at for at in after if self._rows[at].kind in _NUMBERED), None))
 
     def action_page(self, by: int) -> None:
         """Move the cursor by some pages."""
@@ -411,6 +452,7 @@ class DiffView(ScrollView, can_focus=True):
 
     def _move(self, to: int | None) -> None:
         if to is not None and self._rows:
+            self._anchor = None
             self.cursor = max(0, min(to, len(self._rows) - 1))
             self._follow()
 
@@ -431,7 +473,7 @@ class DiffView(ScrollView, can_focus=True):
             return Strip.blank(width, self.rich_style)
         row = self._rows[at]
         style = self.get_component_rich_style(f"diff--{row.kind}")
-        if at == self.cursor and self.has_focus:
+        if at in self._chosen and self.has_focus:
             style += Style(bgcolor=self.get_component_rich_style("diff--cursor").bgcolor)
         line = Text(end="", no_wrap=True)
         line.append(self._gutter(row), self.get_component_rich_style("diff--gutter").without_color + Style(dim=True))

@@ -14,20 +14,23 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
-from textual.widgets import Footer, OptionList, Static, Tab, TabbedContent, TabPane
+from textual.content import Content
+from textual.widgets import Checkbox, Footer, OptionList, Static, Tab, TabbedContent, TabPane
 from textual.widgets.option_list import Option
 
+from tandem.cli.render.findings import where
 from tandem.cli.review_screen import diff_view, texts
 from tandem.cli.review_screen.desk import LineRef, LoadedReview, ScreenClient, read
 from tandem.cli.review_screen.diff_view import DiffView, Row
-from tandem.cli.review_screen.screens import BracketDialog, Composer, LiveScreen, Question, host
+from tandem.cli.review_screen.screens import BracketDialog, Composer, LiveScreen, Question, details, host
 from tandem.cli.review_screen.texts import DiscussionView, MarkdownView
 from tandem.core.texts import is_too_much_markdown
-from tandem.core.visible import visible
+from tandem.core.visible import visible, visible_line
 from tandem.errors import TandemError
 from tandem.reviews.answers import DiscussionEntry
-from tandem.reviews.finding_contract import FindingView
-from tandem.reviews.finding_rules import ANSWERS, STEPS
+from tandem.reviews.edits import is_applicable
+from tandem.reviews.finding_contract import FindingView, GivenFinding
+from tandem.reviews.finding_rules import ANSWERS, OPEN, SAID_BY_FINDINGS, STEPS
 
 _FIRST_FOCUS = {"change": "#diff", "texts": "#document", "discussion": "#talk", "counter": "#counter-diff"}
 _LARGEST_DOCUMENT = 100_000
@@ -35,6 +38,8 @@ _LARGEST_DOCUMENT = 100_000
 
 
 _NEED_REASON = frozenset({"refuted", "deferred", "reopened"})
+_DETAILS = {"category", "failure", "suggestion", "pre_existing"}
+_ALL_VERIFIED = "all_verified"
 _OF_THE_TERMINAL = frozenset({"www-browser", "links", "elinks", "lynx", "w3m"})
 
 
@@ -55,8 +60,10 @@ class ReviewScreen(LiveScreen):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("v", "verdict('')", "Verdict"),
         Binding("a", "verdict('approved')", "Approve", show=False),
+        Binding("V", f"verdict('{_ALL_VERIFIED}')", "Approve, with all open findings verified", show=False),
         Binding("e", "verdict('changes_requested')", "Request changes", show=False),
         Binding("l", "find", "Finding on line"),
+        Binding("p", "suggestions", "Make a counter-patch of suggestions", show=False),
         Binding("m", "message", "Message"),
         Binding("s", "settle", "Answer and settle the finding, or the chosen message", show=False),
         Binding("c", "claim", "Claim"),
@@ -114,9 +121,8 @@ class ReviewScreen(LiveScreen):
 
     @property
     def spot(self) -> LineRef | None:
-        """The line under the cursor, while the change is looked at."""
-        row = self._diff.row
-        return row.spot if row is not None and row.path and self._tab == "change" else None
+        """The chosen lines, or the one under the cursor, while the change is looked at."""
+        return self._diff.spot if self._tab == "change" else None
 
     @property
     def chosen_entry(self) -> DiscussionEntry | None:
@@ -326,16 +332,21 @@ class ReviewScreen(LiveScreen):
 
     def action_verdict(self, chosen: str) -> None:
         """Ask for the verdict on the round that is shown."""
-        first = self.reading
-        is_current = first is not None and self._is_current(first, "A verdict is for the current round.")
-        if first is None or not is_current or not self._may_decide(first):
+        first = self._judged("A verdict is for the current round.")
+        if first is None:
             return
         number = first.proposal.round
-        draft = self.desk.drafts.text(self.review_id, "verdict")
+        drafts = self.desk.drafts
+        draft = drafts.text(self.review_id, "verdict")
         draft.choice = chosen or draft.choice
+        still = [one.finding_id for one in first.findings if one.state in OPEN]
+        choices = {**texts.VERDICTS, _ALL_VERIFIED: f"Approve, with all {len(still)} open findings verified"}
+        if not still:
+            del choices[_ALL_VERIFIED]
 
         async def send(verdict: str, reason: str, key: str) -> None:
-            await self.desk.decide(self.reading or first, number, verdict, reason, key)
+            given, verified = ("approved", still) if verdict == _ALL_VERIFIED else (verdict, [])
+            await self.desk.decide(self.reading or first, number, given, reason, key, verified=verified)
 
         self._ask(
             Question(
@@ -343,8 +354,9 @@ class ReviewScreen(LiveScreen):
                 draft,
                 send,
                 about=self._about_verdict(first),
-                choices=texts.VERDICTS,
-                needs_text=frozenset(texts.VERDICTS) - {"approved"},
+                choices=choices,
+                needs_text=frozenset(texts.VERDICTS)
+                - {"approved", *(SAID_BY_FINDINGS if drafts.findings(self.review_id, number) else ())},
                 hint="Reason",
             ),
             "Your verdict is given.",
@@ -373,46 +385,81 @@ class ReviewScreen(LiveScreen):
         self.notify(texts.OWN + release, severity="warning", markup=False)
         return False
 
-    def _is_current(self, reading: LoadedReview, why: str) -> bool:
-        if reading.is_current:
-            return True
-        message = f"{why} Round {reading.proposal.round} is shown; ]] goes on to round {reading.status.round}."
+    def _judged(self, why: str) -> LoadedReview | None:
+        """The review, if the person may judge the round that is shown; says why not."""
+        found = self.reading
+        if found is None or found.is_current:
+            return found if found is not None and self._may_decide(found) else None
+        message = f"{why} Round {found.proposal.round} is shown; ]] goes on to round {found.status.round}."
         self.notify(message, severity="warning", markup=False)
-        return False
+        return None
 
     def action_find(self) -> None:
         """Ask for a finding on the line under the cursor; it goes with the next verdict."""
-        reading, spot = self.reading, self.spot
-        if reading is None or not self._is_current(reading, "Findings are on the current round."):
-            return
-        if not self._may_decide(reading):
+        reading, spot = self._judged("Findings are on the current round."), self.spot
+        if reading is None:
             return
         if spot is None:
             self.notify("Findings go on lines: go to one in the change first (1).", severity="warning", markup=False)
             return
         number, drafts = reading.proposal.round, self.desk.drafts
-        draft = drafts.text(self.review_id, f"finding {number} {spot.side} {spot.line} {spot.path}")
         before = drafts.findings(self.review_id, number).get(spot)
+        if before is not None and spot.first is None and before.end_line is not None:
+            spot = replace(spot, first=before.line)
+        draft = drafts.text(self.review_id, f"finding {number} {spot.side} {spot.first} {spot.line} {spot.path}")
         draft.text = draft.text or (before.claim if before else "")
         draft.choice = draft.choice or (before.severity if before else "minor")
+        lines = self._diff.lines_of(spot)
+        known = before.model_dump(include=_DETAILS, exclude_defaults=True) if before else {}
+        draft.more = {"suggestion": lines, **known, **draft.more}
 
         async def keep(severity: str, claim: str, _key: str) -> None:
-            drafts.find(self.review_id, number, spot, severity, claim)
+            said = {k: v for k, v in draft.more.items() if (v != lines if k == "suggestion" else str(v).strip())}
+            place = {"file": spot.path, "line": spot.first or spot.line, "end_line": spot.first and spot.line}
+            given = {**place, **said, "side": spot.side, "severity": severity, "claim": claim}
+            drafts.find(self.review_id, number, spot, GivenFinding.model_validate(given) if claim.strip() else None)
 
-        before_change = " before the change" if spot.side == "old" else ""
-        place = spot.path if spot.line is None else f"{spot.path}, line {spot.line}{before_change}"
+        place = spot.path if spot.line is None else f"{spot.path}, {spot.words}"
         about = "It goes with your next verdict. F2 chooses how grave it is."
         about += "" if spot.line else " It is on the file as a whole."
-        question = Question(
-            f"Finding on {visible(place)}",
-            draft,
-            keep,
-            about,
-            texts.SEVERITIES,
-            hint="The fault; empty for none",
-            is_text_first=True,
-        )
+        fields = details(draft.more, has_suggestion=spot.side == "new" and spot.line is not None)
+        more, hint = "More: category, how it fails, a suggestion", "The fault; empty for none"
+        question = Question(f"Finding on {visible(place)}", draft, keep, about, texts.SEVERITIES, hint=hint)
+        question = replace(question, is_text_first=True, fields=fields, more=more, go_on=self._go_on)
         self._ask(question, "Kept: it goes with your next verdict (v).")
+
+    def _go_on(self, then: str) -> None:
+        """From a finding to one on the next line, or to the verdict."""
+        if then == "line":
+            self._diff.next_line()
+            self.action_find()
+        elif then == "verdict":
+            self.action_verdict("changes_requested")
+
+    def action_suggestions(self) -> None:
+        """Ask which suggestions become a counter-patch: that of the finding under the cursor, or all."""
+        first = self._judged("A counter-patch is for the current round.")
+        if first is None:
+            return
+        found = {one.finding_id: one for one in first.findings if is_applicable(one)}
+        if not found:
+            self.notify("No open finding has a suggestion for lines as they are here.", markup=False)
+            return
+        here = self._diff.row.finding if self._diff.row is not None and self._tab == "change" else ""
+        draft = self.desk.drafts.text(self.review_id, "suggestions")
+        draft.more = dict.fromkeys([here] if here in found else found, True)
+
+        async def send(verdict: str, reason: str, key: str) -> None:
+            chosen = [one for name, one in found.items() if draft.more.get(name)]
+            await self.desk.offer(self.reading or first, chosen, verdict, reason, key)
+
+        said = {name: visible_line(f"{where(one)}: {one.claim}") for name, one in found.items()}
+        fields = [Checkbox(Content(text), name in draft.more, id=name, compact=True) for name, text in said.items()]
+        choices = {"changes_requested": "Request changes with it", "comment": "Offer it as a comment"}
+        about = self._about_verdict(first)
+        question = Question("A counter-patch of suggestions", draft, send, about, choices, frozenset(choices))
+        question = replace(question, is_text_first=True, fields=fields, more="Suggestions")
+        self._ask(question, "Your counter-patch is offered.")
 
     def action_message(self) -> None:
         """Ask for a message."""
@@ -520,10 +567,12 @@ class ReviewScreen(LiveScreen):
                 self.refresh_soon()
                 raise
 
-        def ended(sent: bool | None) -> None:  # noqa: FBT001 - the dialog's result
-            if sent:
+        def ended(sent: str | None) -> None:
+            if sent == "sent":
                 self.notify(done, markup=False)
             self.refresh_soon()
+            if sent and question.go_on is not None:
+                question.go_on(sent)
 
         host(self).push_screen(Composer(replace(question, send=send)), ended)
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from textual import on
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
@@ -20,8 +21,20 @@ from textual.css.query import NoMatches
 from textual.dom import DOMNode
 from textual.message_pump import MessagePump
 from textual.screen import ModalScreen, Screen
-from textual.widget import MountError
-from textual.widgets import Footer, Input, Label, RadioButton, RadioSet, Static, Tabs, TextArea
+from textual.suggester import SuggestFromList
+from textual.widget import MountError, Widget
+from textual.widgets import (
+    Checkbox,
+    Collapsible,
+    Footer,
+    Input,
+    Label,
+    RadioButton,
+    RadioSet,
+    Static,
+    Tabs,
+    TextArea,
+)
 
 from tandem.cli import persons
 from tandem.cli.review_screen import texts
@@ -29,11 +42,13 @@ from tandem.cli.review_screen.desk import ScreenClient, ScreenDraft, WaitResult
 from tandem.client.session import Unreachable
 from tandem.core.visible import is_blank, visible
 from tandem.errors import InvalidInput, TandemError
+from tandem.reviews.finding_rules import CATEGORIES
 
 _BREATH_SECONDS = 0.1
 _AGE_SECONDS = 30.0
 """How often ages in minutes are redrawn."""
 _REFUSAL_SECONDS = 12.0
+_LONGEST_NAME = 200
 _HEARD = {"question_mark": "?", "left_square_bracket": "[", "right_square_bracket": "]", "plus": "+", "minus": "-"}
 
 Send = Callable[[str, str, str], Awaitable[None]]
@@ -58,6 +73,9 @@ class Question:
         needs_text: The choices that nothing is sent for without a text.
         hint: What the text is for.
         is_text_first: Whether one begins with the text, as the choice is made already.
+        fields: What else is asked; the draft keeps it by the widgets' ids.
+        more: What that is, in a few words.
+        go_on: Does what is next, if something may be, after it was sent: `line` or `verdict`.
     """
 
     title: str
@@ -68,15 +86,20 @@ class Question:
     needs_text: frozenset[str] = frozenset()
     hint: str = "Reason (optional)"
     is_text_first: bool = False
+    fields: Sequence[Widget] = ()
+    more: str = ""
+    go_on: Callable[[str], None] | None = None
 
 
-class Composer(ModalScreen[bool]):
-    """Asks a question; ends with true once the answer was sent, with false if it was left."""
+class Composer(ModalScreen[str]):
+    """Asks a question; ends with `sent`, or what is next, once the answer was sent, with nothing if it was left."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+s", "send", "Send", priority=True),
-        Binding("escape", "dismiss(False)", "Back, keeping what you typed", priority=True),
+        Binding("ctrl+s", "send('sent')", "Send", priority=True),
+        Binding("escape", "dismiss('')", "Back, keeping what you typed", priority=True),
         Binding("f2", "choose", "Next choice", priority=True),
+        Binding("f3", "send('line')", "Next line", priority=True),
+        Binding("f4", "send('verdict')", "Request changes", priority=True),
     ]
 
     def __init__(self, question: Question) -> None:
@@ -84,7 +107,7 @@ class Composer(ModalScreen[bool]):
         self._question = question
         self._codes = list(question.choices)
         self._sending = False
-        self._uncertain: tuple[str, str, str] | None = None
+        self._uncertain: tuple[object, str] | None = None
 
     def compose(self) -> ComposeResult:
         """The dialog."""
@@ -100,6 +123,8 @@ class Composer(ModalScreen[bool]):
                 yield RadioSet(*buttons, id="choices")
             yield Label(question.hint, id="hint", markup=False)
             yield TextArea(question.draft.text, id="text", soft_wrap=True, show_line_numbers=False)
+            if question.fields:
+                yield Collapsible(*question.fields, title=question.more, collapsed=question.go_on is not None)
         yield Footer()
 
     def on_mount(self) -> None:
@@ -126,9 +151,21 @@ class Composer(ModalScreen[bool]):
         self._question.draft.choice = self._choice
         self._say_what_is_needed()
 
-    def on_text_area_changed(self, event: TextArea.Changed) -> None:
-        """Keep the text."""
-        self._question.draft.text = event.text_area.text
+    @on(TextArea.Changed)
+    @on(Input.Changed)
+    @on(Checkbox.Changed)
+    def keep(self, event: TextArea.Changed | Input.Changed | Checkbox.Changed) -> None:
+        """Keep the text, or a field."""
+        draft, name = self._question.draft, event.control.id or ""
+        value = event.text_area.text if isinstance(event, TextArea.Changed) else event.value
+        if name == "text":
+            draft.text = str(value)
+        else:
+            draft.more[name] = value
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Leave out the keys for what is next where nothing is."""
+        return self._question.go_on is not None or action != "send" or parameters == ("sent",)
 
     def _say_what_is_needed(self) -> None:
         question = self._question
@@ -138,33 +175,33 @@ class Composer(ModalScreen[bool]):
             hint = f"{question.choices[self._choice]}. {question.hint} ({needed}):"
             self.query_one("#hint", Label).update(hint)
 
-    def action_send(self) -> None:
+    def action_send(self, then: str) -> None:
         """Send it, unless it is being sent."""
         if self._sending:
             return
-        text = self.query_one(TextArea).text
+        text = self.query_one("#text", TextArea).text
         if self._choice in self._question.needs_text and is_blank(text):
             self._refuse(f"{self._question.hint}: this needs one that the other side can act on.")
-            self.query_one(TextArea).focus()
+            self.query_one("#text").focus()
             return
         self._sending = True
-        self.run_worker(self._send(self._choice, text), exit_on_error=False)
+        self.run_worker(self._send(self._choice, text, then), exit_on_error=False)
 
-    async def _send(self, choice: str, text: str) -> None:
+    async def _send(self, choice: str, text: str, then: str) -> None:
         # The same again, when it may have arrived: the broker then does it once.
-        known = self._uncertain
-        key = known[2] if known and known[:2] == (choice, text) else secrets.token_hex(16)
+        known, said = self._uncertain, (choice, text, dict(self._question.draft.more))
+        key = known[1] if known and known[0] == said else secrets.token_hex(16)
         try:
             await self._question.send(choice, text, key)
         except Unreachable as error:
-            self._uncertain = (choice, text, key)
+            self._uncertain = (said, key)
             self._refuse(texts.refusal(error))
         except TandemError as error:
             self._uncertain = None
             self._refuse(texts.refusal(error))
         else:
             self._question.draft.clear()
-            self.dismiss(True)  # noqa: FBT003 - the screen's result
+            self.dismiss(then)
         finally:
             self._sending = False
 
@@ -172,6 +209,22 @@ class Composer(ModalScreen[bool]):
         shown = self.query_one("#refusal", Static)
         shown.update(visible(message))
         shown.display = True
+
+
+def details(said: Mapping[str, str | bool], *, has_suggestion: bool) -> list[Widget]:
+    """The fields for what else a finding may say."""
+    words = {name: str(said.get(name, "")) for name in ("category", "failure", "suggestion")}
+    known = SuggestFromList(CATEGORIES, case_sensitive=False)
+    category = Input(words["category"], id="category", max_length=_LONGEST_NAME, suggester=known, compact=True)
+    suggestion = (
+        Label("Suggest a change: the lines as they should be"),
+        TextArea(words["suggestion"], id="suggestion"),
+    )
+    return [
+        *(Label("Category"), category, Label("How it fails"), TextArea(words["failure"], id="failure")),
+        *(suggestion if has_suggestion else ()),
+        Checkbox("It was there before the change", bool(said.get("pre_existing")), id="pre_existing", compact=True),
+    ]
 
 
 class NameDialog(ModalScreen[str | None]):
@@ -187,7 +240,7 @@ class NameDialog(ModalScreen[str | None]):
                 "Others see this name on your verdicts and messages. It is asked once; --as NAME takes another.",
                 id="about",
             )
-            yield Input(persons.suggested(), id="name", max_length=200)
+            yield Input(persons.suggested(), id="name", max_length=_LONGEST_NAME)
             yield Static("", id="refusal", markup=False)
         yield Footer()
 

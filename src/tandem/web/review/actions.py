@@ -12,7 +12,8 @@ from starlette.responses import JSONResponse, Response
 
 from tandem.errors import InvalidInput, TandemError
 from tandem.reviews.answers import ClaimRenewed
-from tandem.reviews.finding_rules import ANSWERS
+from tandem.reviews.finding_contract import GivenFinding
+from tandem.reviews.finding_rules import ANSWERS, SAID_BY_FINDINGS, SEE_FINDINGS
 from tandem.server.asgi.calls import parse_json
 from tandem.web.page import PageRequest, PageResponse, PageRoute, see
 from tandem.web.person import TOKEN_FIELD
@@ -80,8 +81,8 @@ def verdict_by_form(request: PageRequest) -> dict[str, Any]:
     """A verdict by the form's fields."""
     found, said = _findings(request), request.form.get("verdict", "comment")
     reason = request.form.get("reason", "").strip()
-    if found and said in ("comment", "changes_requested"):
-        reason = reason or "See the findings on the lines."
+    if found and said in SAID_BY_FINDINGS:
+        reason = reason or SEE_FINDINGS
     verdict = "approved" if said == "all_verified" else said
     return {
         **_held(request),
@@ -131,8 +132,21 @@ def _findings(request: PageRequest) -> list[dict[str, Any]]:
     if body and path:
         severity, side = request.form.get("severity", "minor"), request.form.get("comment_side", "new")
         one = {"file": path, "line": line, "side": side, "severity": severity, "claim": body}
-        found.append(_one_finding(one))
+        found.append(_one_finding(one | _details(request)))
     return found
+
+
+def _details(request: PageRequest) -> dict[str, Any]:
+    """What else the fields say; the lines as they were are no suggestion."""
+    form, first, end = request.form, request.number("comment_line") or 0, request.number("end_line") or 0
+    said = {name: form.get(name, "").strip() or None for name in ("category", "failure")}
+    suggestion = form.get("suggestion") if form.get("suggestion") != form.get("original") else None
+    return {
+        **said,
+        "suggestion": suggestion,
+        "end_line": end if end > first else None,
+        "pre_existing": "pre_existing" in form,
+    }
 
 
 def _remark(request: PageRequest) -> str:
@@ -146,8 +160,7 @@ def _one_finding(item: Any) -> dict[str, Any]:
     if not isinstance(item, dict):
         raise InvalidInput("A finding on a line is no object.", field="findings")
     given = cast("dict[str, Any]", item)
-    names = ("file", "line", "side", "severity", "claim")
-    return {name: given[name] for name in names if given.get(name) is not None}
+    return {name: given[name] for name in GivenFinding.model_fields if given.get(name) is not None}
 
 
 def _settle(request: PageRequest) -> dict[str, Any]:

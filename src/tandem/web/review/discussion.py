@@ -12,8 +12,9 @@ from typing import Any
 from markupsafe import Markup
 
 from tandem.reviews.answers import DiscussionEntry, EventView
+from tandem.reviews.edits import is_applicable
 from tandem.reviews.finding_contract import FindingView
-from tandem.reviews.finding_rules import OPEN, SEVERITIES, STEPS
+from tandem.reviews.finding_rules import CATEGORIES, OPEN, SEVERITIES, STEPS
 from tandem.web.diffs.markdown import as_written, markdown
 from tandem.web.diffs.syntax import Budget
 from tandem.web.diffs.views import FileView
@@ -130,9 +131,7 @@ class Acts:
     def applicable(self) -> list[FindingView]:
         """Those whose suggestions can be made a counter-patch."""
         may = bool(self.view.person) and self.view.is_open and self.view.is_current
-        return [
-            one for one in self.view.findings if may and one.suggestion is not None and one.state in OPEN and fits(one)
-        ]
+        return [one for one in self.view.findings if may and is_applicable(one)]
 
     def answers(self, finding_id: str) -> tuple[DiscussionEntry, ...]:
         """The messages that are about a finding."""
@@ -178,6 +177,7 @@ def values(view: ReviewView, request: PageRequest) -> dict[str, Any]:
         "comment_path": request.query("comment_path"),
         "comment_line": request.number("comment_line"),
         "severities": SEVERITIES,
+        "categories": CATEGORIES,
         "new_key": new_key,
         "thread_id": thread_id,
         "spot_of": spot_of,
@@ -192,12 +192,6 @@ def new_key() -> str:
 def thread_id(path: str, side: str, line: int | None) -> str:
     """The name within a page of the thread below a line."""
     return "thread-" + hashlib.sha256(f"{side} {line} {path}".encode()).hexdigest()[:12]
-
-
-def fits(finding: FindingView) -> bool:
-    """Whether a finding's lines are in the shown round as it was written on them, so that they can be replaced."""
-    place = finding.place
-    return place is not None and place.line is not None and place.changed is False and finding.side == "new"
 
 
 def _counted(found: Iterable[FindingView]) -> str:

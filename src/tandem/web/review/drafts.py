@@ -2,121 +2,28 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Literal
 
 from starlette.responses import Response
 
 from tandem.errors import InvalidInput, NotFound, TandemError
+from tandem.reviews.edits import Editable, Lines, is_applicable, opened, with_suggestions
 from tandem.reviews.finding_contract import FindingView
-from tandem.reviews.page_contract import CounterPatchDraft, RoundFile
+from tandem.reviews.page_contract import CounterPatchDraft
 from tandem.web.diffs.documents import DocumentDiff, compare
 from tandem.web.diffs.views import FileView
 from tandem.web.page import PageRequest, PageResponse, PageRoute, in_worker
 from tandem.web.review.acting import JUDGING, NOTHING, FormResult
 from tandem.web.review.actions import Act, act, verdict_by_form
 from tandem.web.review.counter_patch import patch_views
-from tandem.web.review.discussion import fits, values
+from tandem.web.review.discussion import values
 from tandem.web.review.view import ReviewView, load
 
 MOST_FILES = 20
 """That are open at once."""
-_MOST_LINES = 20_000
-_MOST_CHARACTERS = 1_000_000
-_DIGEST_DIGITS = 16
-
-
-@dataclass(frozen=True, slots=True)
-class Editable:
-    """A file that is being edited.
-
-    Attributes:
-        path: The file.
-        content: The text in the field.
-        original: A digest of the first text, so that an untouched file is not sent.
-        ends: `lf` or `crlf`: what ends its lines; a text field would lose carriage returns.
-        exists: Whether the round leaves such a file.
-        delete: Whether the person deletes it.
-        refused: Why it cannot be edited here; empty if it can.
-    """
-
-    path: str
-    content: str = ""
-    original: str = ""
-    ends: str = "lf"
-    exists: bool = True
-    delete: bool = False
-    refused: str = ""
-
-    @property
-    def changed(self) -> bool:
-        """Whether the draft changes it."""
-        if self.delete or self.refused:
-            return self.delete and self.exists
-        return digest(self.content) != self.original
-
-    def edit(self) -> dict[str, str | None]:
-        """The edit as the operation takes it."""
-        text = self.content.replace("\n", "\r\n") if self.ends == "crlf" else self.content
-        return {"path": self.path, "content": None if self.delete else text}
-
-
-def digest(text: str) -> str:
-    """What tells one content of a field from another."""
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST_DIGITS]
-
-
-async def read(request: PageRequest, review_id: str, number: int, path: str) -> Editable:
-    """A file as a round leaves it.
-
-    Raises:
-        NotFound: There is nowhere to read the round's files from.
-    """
-    lines: list[str] = []
-    while True:
-        found = await request.call(
-            "get_round_file", review_id=review_id, round=number, path=path, first_line=len(lines) + 1
-        )
-        lines += found.lines
-        if found.binary:
-            return Editable(path, refused="It is not a text.")
-        if len(lines) > _MOST_LINES or sum(map(len, found.lines)) > _MOST_CHARACTERS:
-            return Editable(
-                path, refused=f"It is longer than {_MOST_LINES:,} lines. Use an editor, and the command line."
-            )
-        if not found.lines or len(lines) >= found.total_lines:
-            break
-    return _as_field(path, lines, found)
-
-
-def _as_field(path: str, lines: list[str], found: RoundFile) -> Editable:
-    content = "\n".join(lines) + ("\n" if found.ends_with_newline else "")
-    crlf = bool(lines) and all(line.endswith("\r") for line in lines) and bool(found.ends_with_newline)
-    if crlf:
-        content = content.replace("\r\n", "\n")
-    if "\r" in content:
-        return Editable(path, refused="Its lines end in different ways, which a text field would change.")
-    return Editable(path, content, digest(content), "crlf" if crlf else "lf", exists=found.exists)
-
-
-async def read_all(request: PageRequest, review_id: str, number: int, paths: list[str]) -> list[Editable]:
-    """Some files as a round leaves them; one that there is no such thing as says so.
-
-    Raises:
-        NotFound: There is nowhere to read any of them from.
-    """
-    made: list[Editable] = []
-    missing: NotFound | None = None
-    for path in dict.fromkeys(paths[:MOST_FILES]):
-        try:
-            made.append(await read(request, review_id, number, path))
-        except NotFound as error:
-            missing = error
-    if missing is not None and not made:
-        raise missing
-    return made
 
 
 def from_form(form: Mapping[str, str]) -> list[Editable]:
@@ -187,9 +94,9 @@ async def do(request: PageRequest) -> PageResponse | Response:
     try:
         match request.form.get("do"):
             case "open":
-                opened = await _opened(request, view, draft)
+                wider = await _opened(request, view, draft)
                 return _page(
-                    view, request, opened, DraftResult(), replace(acting, typed={**acting.typed, "another": ""})
+                    view, request, wider, DraftResult(), replace(acting, typed={**acting.typed, "another": ""})
                 )
             case "changes_requested" | "comment" as verdict:
                 return await _send(request, view, draft, verdict)
@@ -207,32 +114,20 @@ async def _fresh(request: PageRequest, view: ReviewView) -> Draft:
     named = [*request.http.query_params.getlist("path"), *(one.place.file for one in suggested if one.place)]
     asked = [path for path in named if path] or (paths if len(paths) <= _OPENED_AT_ONCE else [])
     try:
-        files = await read_all(request, view.review_id, view.round, asked)
+        files = await opened(_lines(request, view), asked[:MOST_FILES], suggested)
     except NotFound as error:
         return Draft("patch", text=view.proposal.diff, why=error.message)
-    own = {file.path: [one for one in suggested if one.place and one.place.file == file.path] for file in files}
-    made = [replace(file, content=with_suggestions(file.content, own[file.path])) for file in files]
-    return Draft("files", made, others=_others(paths, made))
+    return Draft("files", files, others=_others(paths, files))
+
+
+def _lines(request: PageRequest, view: ReviewView) -> Lines:
+    return partial(request.call, "get_round_file", review_id=view.review_id, round=view.round)
 
 
 def _suggested(request: PageRequest, view: ReviewView) -> list[FindingView]:
     """The findings that the address names whose suggestions can be applied."""
     asked = request.http.query_params.getlist("suggestion")
-    return [one for one in view.findings if one.finding_id in asked and one.suggestion is not None and fits(one)]
-
-
-def with_suggestions(text: str, found: Iterable[FindingView]) -> str:
-    """A text in which suggestions stand for the lines that they are on, of several on one line the first."""
-    lines = text.split("\n")
-    taken = len(lines) + 1
-    order = sorted(found, key=lambda one: one.place.line or 0 if one.place else 0, reverse=True)
-    for one in order:
-        first, last = (one.place.line or 1, one.place.end_line or one.place.line or 1) if one.place else (1, 0)
-        if first <= last < taken:
-            new = (one.suggestion or "").replace("\r\n", "\n").removesuffix("\n")
-            lines[first - 1 : last] = new.split("\n") if new else []
-            taken = first
-    return "\n".join(lines)
+    return [one for one in view.findings if one.finding_id in asked and is_applicable(one)]
 
 
 def _sent(request: PageRequest, view: ReviewView) -> Draft:
@@ -252,7 +147,7 @@ async def _opened(request: PageRequest, view: ReviewView, draft: Draft) -> Draft
     path = request.form.get("another", "").strip() or request.form.get("other", "")
     if not path:
         raise InvalidInput("Name a file to open.", field="another")
-    more = await read_all(request, view.review_id, view.round, [path])
+    more = await opened(_lines(request, view), [path])
     files = [*draft.files, *(file for file in more if file.path not in {one.path for one in draft.files})]
     return replace(draft, files=files, others=_others(draft.others, files))
 

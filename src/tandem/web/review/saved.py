@@ -13,8 +13,8 @@ from tandem.reviews.draft_contract import Draft, DraftPage
 from tandem.web.page import PageRequest, PageRoute
 
 _NO_CONTENT = 204
-_TEXTS = ("kind", "body", "file", "side", "severity")
-_NUMBERS = ("round", "line")
+_TEXTS = ("kind", "body", "file", "side", "severity", "category", "failure", "suggestion")
+_NUMBERS = ("round", "line", "end_line")
 
 
 async def listed(request: PageRequest) -> Response:
@@ -45,6 +45,7 @@ async def keep(request: PageRequest) -> Response:
     else:
         written: dict[str, Any] = {name: request.form.get(name) for name in _TEXTS}
         written |= {name: request.number(name) for name in _NUMBERS}
+        written["pre_existing"] = request.form.get("pre_existing") == "true"
         await request.call("save_draft", review_id=review_id, person=person, draft_id=draft_id, **written)
     return Response(status_code=_NO_CONTENT)
 

@@ -19,15 +19,19 @@
   const isAdded = (item) => item.added && !item.open && item.round === shownRound();
   const written = () => items.filter((item) => item.body.trim());
   const ready = () => written().filter(isAdded);
-  const where = (item) => `${item.file}:${item.number}${item.removed ? " (a removed line)" : ""}`;
+  const where = (item) => `${item.file}:${item.number}${item.end ? `–${item.end}` : ""}${item.removed ? " (a removed line)" : ""}`;
+  const marks = (item) => [item.severity || "minor", item.category, (item.suggestion ?? null) !== null && "with a suggestion", item.pre_existing && "was there before"].filter(Boolean).join(" · ");
   const isElsewhere = (item) => item.round !== shownRound();
   const told = (item) => (isElsewhere(item) ? `Your draft from round ${item.round}` : item.added ? "Draft, not sent yet" : "Draft");
 
+  // What a finding may say besides; no suggestion is not the same as an empty one, which deletes the lines.
+  const details = ({ category, failure, suggestion, pre_existing }) => ({ category: category || null, failure: failure || null, suggestion: suggestion ?? null, pre_existing: pre_existing || null });
+
   // By the broker, too: each as one types.
   function keep(item) {
-    const { id, round, file, side, body, number, severity } = item;
+    const { id, round, file, side, body, number, end, severity } = item;
     item.saved = false;
-    if (body.trim()) window.tandemSaved?.put({ draft_id: id, kind: "finding", round, file, side, severity, line: number, body });
+    if (body.trim()) window.tandemSaved?.put({ draft_id: id, kind: "finding", round, file, side, severity, line: number, end_line: end, body, ...details(item) });
     else window.tandemSaved?.drop(id);
     save();
   }
@@ -35,9 +39,9 @@
   // As it is sent. Since a round, the lines before are those of that round, which the contract does not know: quoted.
   function sent(item) {
     place(item);
-    const { file, side, number, severity } = item;
-    const shared = { file, severity: severity || "minor", claim: item.body };
-    if (side !== "before" || !acts().dataset.since) return { ...shared, line: number, side: side === "before" ? "old" : "new" };
+    const { file, side, number, end, severity } = item;
+    const shared = { file, severity: severity || "minor", claim: item.body, ...details(item) };
+    if (side !== "before" || !acts().dataset.since) return { ...shared, line: number, end_line: end, side: side === "before" ? "old" : "new" };
     const quote = item.quote ? `, \`${item.quote}\`` : "";
     return { ...shared, line: item.line || null, claim: item.removed ? `On the removed line ${number}${quote}:\n\n${item.body}` : item.body };
   }
@@ -69,10 +73,9 @@
 
   // ------------------------------------------------------------------------------------------- places
 
-  function lineOf(item) {
+  function rowAt(item, number) {
     if (item.round && isElsewhere(item)) return null;
     const side = item.side || "after";
-    const number = item.number;
     for (const table of document.querySelectorAll("#change table.diff[data-path]")) {
       if (table.dataset.path !== item.file) continue;
       const link = table.querySelector(`a[data-side="${side}"][data-line="${number}"]`);
@@ -81,9 +84,25 @@
     return null;
   }
 
+  const lineOf = (item) => rowAt(item, item.end || item.number) || rowAt(item, item.number);
+
+  // The rows of its lines, as far as they follow each other on the page.
+  function rowsOf(item) {
+    const rows = [];
+    for (let row, number = item.number; number <= (item.end || item.number) && (row = rowAt(item, number)); number++) rows.push(row);
+    return rows;
+  }
+
+  // Its lines as they are; empty where the page does not have all of them so.
+  function linesOf(item) {
+    const cells = rowsOf(item).map((row) => [...row.querySelectorAll(":scope > .code")].pop());
+    const isWhole = cells.length > (item.end || item.number) - item.number && !cells.some((cell) => cell.querySelector(".hidden-char, .cut, .rest"));
+    return isWhole ? cells.map((cell) => cell.textContent).join("\n") : "";
+  }
+
   // Where the file as it would be has it: beside a removed line, which is quoted, a line that stays.
   function place(item) {
-    const row = lineOf(item);
+    const row = rowAt(item, item.number);
     if (!row) return;
     item.removed = item.side === "before" && Boolean(row.closest("table").querySelector('a[data-side="after"]'));
     item.line = item.removed ? near(row) : item.number;
@@ -97,12 +116,14 @@
       last = last.nextElementSibling;
       if (last.dataset.row === name) return last.cells[0];
     }
-    const row = document.createElement("tr");
+    const focused = document.activeElement;
+    const row = document.querySelector(`tr.threads[data-row="${name}"]`) || document.createElement("tr");
     row.className = "threads";
     row.dataset.row = name;
-    const cell = row.insertCell();
+    const cell = row.cells[0] || row.insertCell();
     cell.colSpan = [...line.cells].reduce((sum, one) => sum + one.colSpan, 0);
     last.after(row);
+    if (row.contains(focused)) focused.focus();
     return cell;
   }
 
@@ -123,14 +144,16 @@
       if (line) place(item);
       if (line) fill(rowBelow(line, item.id), item);
     }
+    for (const row of document.querySelectorAll("tr.line.chosen")) row.classList.remove("chosen");
+    for (const item of items) if (item.open && item.end) for (const row of rowsOf(item)) row.classList.add("chosen");
     list();
   }
 
   function fill(cell, item) {
     const shown = cell.firstElementChild;
     // An editor keeps what is typed in it; a card is drawn again when it says something else.
-    const look = item.open ? "open" : `${told(item)} ${item.severity} ${item.body}`;
-    if (shown && shown.dataset.look === look) return;
+    const look = item.open ? "open" : `${told(item)} ${where(item)} ${marks(item)} ${item.body}`;
+    if (shown && shown.dataset.look === look) return void shown.dispatchEvent(new Event("tandem-range"));
     const made = item.open ? editor(item) : card(item);
     made.dataset.look = look;
     cell.replaceChildren(made);
@@ -139,7 +162,7 @@
   function card(item) {
     const made = copy("pending-template");
     made.querySelector(".pending-state").textContent = told(item);
-    made.querySelector(".pending-where").textContent = `${where(item)} · ${item.severity || "minor"}`;
+    made.querySelector(".pending-where").textContent = `${where(item)} · ${marks(item)}`;
     made.querySelector(".said").textContent = item.body;
     // Where its line is not on the page there is no place for an editor.
     if (lineOf(item)) made.querySelector("[data-pending-edit]").addEventListener("click", () => edit(item));
@@ -150,16 +173,29 @@
 
   function editor(item) {
     const form = copy("comment-template");
-    const { body: text, severity } = form.elements;
-    form.querySelector(".comment-where").textContent = `${severity ? "Finding" : "Message"} on ${where(item)}`;
-    text.value = item.body;
-    if (severity) severity.value = item.severity ||= "minor";
-    severity?.addEventListener("change", () => {
-      item.severity = severity.value;
-      keep(item);
-    });
-    text.addEventListener("input", () => {
-      item.body = text.value;
+    const { body: text, severity, suggestion, pre_existing, end_line: end } = form.elements;
+    item.severity ||= "minor";
+    for (const field of form.elements) if (field.matches("input, textarea, select")) field.value = item[field.name] ?? field.value;
+    function range() {
+      form.querySelector(".comment-where").textContent = `${severity ? "Finding" : "Message"} on ${where(item)}`;
+      if (!severity) return;
+      end.value = item.end || "";
+      suggestion.value = item.suggestion ?? linesOf(item);
+    }
+    if (severity) {
+      pre_existing.checked = Boolean(item.pre_existing);
+      if (item.side === "before") suggestion.closest("label").remove();
+      if (item.side === "before" && acts().dataset.since) end.closest("label").remove();
+      form.querySelector("details").open = Object.values(details(item)).some((one) => one !== null);
+      // After the focus has gone on, as the editor may go to another line.
+      end.addEventListener("change", () => setTimeout(() => reach(item, Number(end.value) || 0)));
+    }
+    range();
+    form.addEventListener("tandem-range", range);
+    form.addEventListener("input", ({ target }) => {
+      if (target === end) return;
+      item[target.name] = target === pre_existing ? target.checked : target.value;
+      if (target === suggestion && target.value === linesOf(item)) item.suggestion = null;
       keep(item);
     });
     text.addEventListener("keydown", (event) => {
@@ -235,7 +271,15 @@
     line?.querySelector("a[data-line]")?.focus();
   }
 
-  function open(link) {
+  // Its lines are as many as go to this one.
+  function reach(item, to) {
+    if (to && to < item.number) Object.assign(item, { number: to, end: item.end || item.number });
+    else item.end = to > item.number ? to : null;
+    keep(item);
+    show();
+  }
+
+  function open(link, isMore) {
     const table = link.closest("#change table.diff[data-path]");
     const box = acts();
     if (!table || !box) return;
@@ -243,7 +287,10 @@
     const file = table.dataset.path;
     const number = Number(link.dataset.line);
     const side = link.dataset.side || "after";
-    const known = items.find((item) => item.file === file && item.number === number && item.side === side && !isElsewhere(item));
+    const there = items.filter((item) => item.file === file && item.side === side && !isElsewhere(item));
+    const begun = isMore && there.findLast((item) => item.open);
+    if (begun) reach(begun, number);
+    const known = begun || there.find((item) => item.number === number || item.end === number);
     if (known) return edit(known);
     const item = { id: `own-${Date.now()}-${Math.random().toString(36).slice(2, 8)}`, file, side, number, round: box.dataset.round, body: "", open: true };
     place(item);
@@ -305,9 +352,14 @@
 
   document.addEventListener("click", (event) => {
     const link = isLine(event.target);
-    if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    if (!link || event.ctrlKey || event.metaKey) return;
     event.preventDefault();
-    open(link);
+    open(link, event.shiftKey);
+  });
+
+  // With Shift a finding goes on to the line, and what is selected stays.
+  document.addEventListener("mousedown", (event) => {
+    if (event.shiftKey && isLine(event.target)) event.preventDefault();
   });
 
   // Enter or c on a line that has the focus opens a finding on it; c does not claim there.
@@ -319,7 +371,7 @@
     if (!link) return;
     event.preventDefault();
     event.stopImmediatePropagation();
-    open(link);
+    open(link, event.shiftKey);
   }, true);
 
   // ------------------------------------------------------------------------------------------ threads
@@ -347,14 +399,15 @@
     const { isDue } = window.tandemSaved;
     const there = new Map(drafts.filter((one) => one.kind === "finding").map((one) => [one.draft_id, one]));
     items = items.filter((item) => there.has(item.id) || isDue(item.id) || !item.saved);
+    const given = (one) => ({ body: one.body, severity: one.severity || "minor", number: one.line, end: one.end_line, ...details(one) });
     for (const item of items) {
-      const fresh = there.get(item.id)?.body;
-      if (fresh === undefined && !isDue(item.id)) keep(item);
-      else if (fresh !== undefined && item.saved && !item.open) Object.assign(item, { body: fresh, severity: there.get(item.id).severity || "minor" });
+      const fresh = there.get(item.id);
+      if (!fresh && !isDue(item.id)) keep(item);
+      else if (fresh && item.saved && !item.open) Object.assign(item, given(fresh));
     }
     for (const one of there.values()) {
       if (items.some((item) => item.id === one.draft_id) || isDue(one.draft_id)) continue;
-      items.push({ id: one.draft_id, file: one.file, side: one.side || "after", number: one.line, severity: one.severity || "minor", round: String(one.round), body: one.body });
+      items.push({ id: one.draft_id, file: one.file, side: one.side || "after", round: String(one.round), ...given(one) });
     }
     noteSaved();
     show();
