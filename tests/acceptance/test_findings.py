@@ -52,7 +52,7 @@ def test_p11_a_grave_finding_keeps_the_approval_back_until_a_reviewer_settles_it
     shop.verdict(review, "approved", generation, answers=[{"finding_id": major["finding_id"], "answer": "verified"}])
     assert shop.is_open_for(digest)
     assert shop.status(review)["findings"] == {"total": 2, "open": 1, "blocking": 0, "answered": 0}
-    counted = shop.do("get_review_stats")["by_reviewer"][REVIEWER]
+    counted = shop.do("get_review_stats")["by_reviewer"][REVIEWER]["findings"]
     assert [counted[name] for name in ("blocker", "major", "nit", "verified", "late")] == [0, 1, 1, 1, 0]
 
 

@@ -151,5 +151,5 @@ def test_a_table_fits_the_terminal_with_its_head_over_its_columns(tandem: Inside
             assert review in shown, command
     status, shown = at_a_terminal(("review", "stats"), tandem.cwd, **environment)
     head = next(line for line in shown.splitlines() if line.strip().startswith("submitted"))
-    (row,) = (line for line in shown.splitlines() if line.startswith("all"))
+    row = next(line for line in shown.splitlines() if line.startswith("all"))
     assert row.index("1") - head.index("submitted") == 0

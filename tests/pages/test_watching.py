@@ -64,8 +64,13 @@ def test_statistics_are_charts_and_the_same_numbers_as_tables(page: Page, shop: 
     expect(page.get_by_role("region", name="By reviewer").get_by_role("row", name=re.compile("rita"))).to_contain_text(
         "67%"
     )
-    shop.put_up(intent="One more")
+    asked = shop.put_up(intent="One more")
     expect(page.get_by_role("definition").first).to_have_text("4")
+    shop.decide(
+        asked, "comment", findings=[{"severity": "major", "category": "Error handling", "claim": "It is lost."}]
+    )
+    by_category = page.get_by_role("region", name="Findings by category").get_by_role("row", name="error handling")
+    expect(by_category.get_by_role("cell").nth(1)).to_have_text("1")
 
 
 def test_a_project_shows_its_settings_and_where_each_comes_from(

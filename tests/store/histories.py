@@ -29,6 +29,9 @@ _STATEMENTS = (
     f"""INSERT INTO events (seq, at, project, subject, actor, kind, data, delta, previous, hash)
     {_NUMBERS} SELECT i * 2 - k, i * 10000, {_PROJECT}, 'rv_' || (1000000 + i), 'agent', 'message_sent', '{{{{}}}}',
         '{{{{}}}}', '', '' FROM n CROSS JOIN (SELECT 0 AS k UNION ALL SELECT 1) AS twice""",
+    f"""INSERT INTO counters (project, day, category, reviewer_id, metric, slot, count, total_us)
+    {_NUMBERS} SELECT {_PROJECT}, CASE WHEN i > 60 THEN '2001-01-01' ELSE '2002-01-01' END, 'code_change',
+        'agent-' || i, 'approved', 0, 1, 1 FROM n""",
     "INSERT INTO commit_reviews (project, commit_id, review_id, plan) SELECT project, id, id, 'p' FROM reviews",
 )
 

@@ -12,6 +12,7 @@ import pytest
 
 from tandem.contract.access import Names
 from tandem.inbox import queries as inbox
+from tandem.pool import queries as pool
 from tandem.reviews import queries as reviews
 from tandem.reviews import report_queries as reports
 from tandem.reviews.report_queries import Shape
@@ -220,6 +221,17 @@ def test_what_a_person_must_hear_of_is_found_among_open_reviews(pair: tuple[Weig
 
 def test_whether_a_commit_stands_is_found_by_its_review(pair: tuple[Weighed, Weighed]) -> None:
     check(pair, lambda unit: inbox.is_standing(unit, "rv_1000007"))
+
+
+@pytest.mark.parametrize("project", [None, "beta"])
+def test_statistics_since_a_day_look_at_no_day_before(pair: tuple[Weighed, Weighed], project: str | None) -> None:
+    def read(unit: Weighed) -> None:
+        since: dict[str, Any] = {"project": project, "since_day": "2002-01-01"}
+        assert 0 < len(reports.list_counts(unit, "category", "project", "reviewer_id", **since)) <= OPEN
+        assert len(reports.list_counts(unit, "day", **since)) == 1
+        assert pool.list_models(unit, **since) == {}
+
+    check(pair, read)
 
 
 FILTERS: list[dict[str, Any]] = [

@@ -138,7 +138,7 @@ class Replay:
             return []
         counted = self._apply_review(event, delta["review"])
         found = (Finding(**row) for row in delta.get("findings", ()))
-        return counted if self._review is None else sorted([*counted, *finding_moves(self._review, found)])
+        return counted if self._review is None else sorted([*counted, *finding_moves(self._review, found, event.kind)])
 
     def finish(self) -> dict[str, dict[Key, Row]]:
         """All rows, those included that follow from the review: what the gate opens for."""

@@ -20,13 +20,14 @@ from tandem.reviews.rules import State
 from tandem.store import ledger
 from tandem.store import tables as log_tables
 from tandem.store.base import Unit
-from tandem.store.event import CounterMove, EventKind
-from tandem.store.statement import Statement
+from tandem.store.event import ALL_TIME, CounterMove, EventKind
+from tandem.store.statement import Statement, stated
 
 _p = tables.pools.c
 _w = tables.reviewers.c
 _r = review_tables.reviews.c
-_k = log_tables.counters.c
+_counters = log_tables.counters
+_k = _counters.c
 _Record = TypeVar("_Record", Pool, Reviewer)
 _UNLOGGED: Final = ledger.STAMPS | {"last_seen_at"}
 
@@ -88,6 +89,14 @@ def _recent(*, project: bool) -> Statement:
     if project:
         statement = statement.where(_w.project == bindparam("project"))
     return Statement(statement.order_by(_w.spawned_at.desc(), _w.id.desc()).limit(bindparam("limit")))
+
+
+@cache
+def _models(*, project: bool, since: bool) -> Statement:
+    statement = select(_w.id, func.coalesce(_w.model, _w.provider)).join(_counters, _k.reviewer_id == _w.id).distinct()
+    if project:
+        statement = statement.where(_k.project == bindparam("project"))
+    return Statement(statement.where(_k.day >= bindparam("since") if since else _k.day == ALL_TIME))
 
 
 def find_pool(unit: Unit, pool_id: str) -> Pool | None:
@@ -162,6 +171,12 @@ def spent_on(unit: Unit, pool_id: str, day: str) -> tuple[float, int]:
     return found.get("cost_microusd", 0) / 1_000_000, found.get("tokens_in", 0) + found.get("tokens_out", 0)
 
 
+def list_models(unit: Unit, *, project: str | None, since_day: str | None) -> dict[str, str]:
+    """The model of each reviewer that counted for something, over all time or since a day; else its program's name."""
+    statement = _models(project=project is not None, since=since_day is not None)
+    return {row[0]: row[1] for row in unit.all(statement, **stated(project=project, since=since_day))}
+
+
 def put(
     unit: Unit, before: _Record | None, after: _Record, kind: EventKind, actor: str, at_us: int, /, **data: Any
 ) -> _Record:
@@ -186,7 +201,7 @@ def put(
 
 
 SPENT = ("tokens_in", "tokens_out", "cost_microusd")
-"""What a reviewer's runs use up: columns of a reviewer, and metrics that are counted by day."""
+"""What a reviewer's runs use up: columns of a reviewer, and metrics that are counted."""
 
 
 def reviewer_moves(before: Mapping[str, Any], after: Mapping[str, Any], at_us: int) -> list[CounterMove]:
@@ -198,5 +213,9 @@ def reviewer_moves(before: Mapping[str, Any], after: Mapping[str, Any], at_us: i
         at_us: The event's time.
     """
     used = {metric: after[metric] - before.get(metric, 0) for metric in SPENT}
-    day = utc_day(at_us)
-    return sorted(CounterMove(after["project"], day, "", after["id"], name, used[name]) for name in SPENT if used[name])
+    return [
+        CounterMove(after["project"], day, "", after["id"], name, used[name])
+        for day in (ALL_TIME, utc_day(at_us))
+        for name in sorted(SPENT)
+        if used[name]
+    ]

@@ -225,6 +225,9 @@ def project_of(unit: Unit, reviewer_id: str) -> str | None:
     return found.project if found is not None and found.state != ReviewerState.TERMINATED else None
 
 
+list_models = reviewers.list_models
+
+
 def _pool(unit: Unit, reviewer: Reviewer) -> Pool:
     found = reviewers.find_pool(unit, reviewer.pool_id)
     if found is None:

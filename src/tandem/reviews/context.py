@@ -138,7 +138,7 @@ class Participant:
 
 
 class PoolReviewers(Protocol):
-    """What claims ask about the reviewers of pools, in their own unit of work; everybody else is in no pool."""
+    """What reviews ask about the reviewers of pools, in their own unit of work; everybody else is in no pool."""
 
     def project_of(self, unit: Unit, reviewer_id: str) -> str | None:
         """The project of one that has not ended."""
@@ -150,6 +150,10 @@ class PoolReviewers(Protocol):
 
     def expire(self, unit: Unit, review_id: str, now_us: int) -> None:
         """Take a review back whose lease has run out, with any holder; a reviewer of a pool is ended."""
+        ...
+
+    def list_models(self, unit: Unit, *, project: str | None, since_day: str | None) -> dict[str, str]:
+        """The model of each that counted for something, over all time or since a day; else its program's name."""
         ...
 
 

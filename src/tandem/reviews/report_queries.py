@@ -171,7 +171,6 @@ def _tallies(*names: str, project: bool, since: bool) -> Statement:
     columns = [_c[name] for name in (*names, "metric")]
     statement = select(*columns, func.sum(_c.count), func.sum(_c.total_us)).group_by(*columns)
     if "category" not in names:
-        # What reviewers use up has no category.
         statement = statement.where(_c.category != "")
     if project:
         statement = statement.where(_c.project == bindparam("project"))
@@ -194,7 +193,11 @@ def _open(*, project: bool) -> Statement:
 def list_counts(
     unit: Unit, *names: Literal["category", "reviewer_id", "day", "project"], project: str | None, since_day: str | None
 ) -> list[Row]:
-    """The named columns, metric, count and total microseconds, over all time or since a day."""
+    """The named columns, metric, count and total microseconds, over all time or since a day.
+
+    Those of no category of reviews, such as the use of reviewers, are among them by category only. The project is not
+    the first name: SQLite would then read all days in the order of projects.
+    """
     statement = _tallies(*names, project=project is not None, since=since_day is not None)
     rows = unit.all(statement, **stated(project=project, since=since_day))
     # PostgreSQL's sums are decimals.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime
 
@@ -18,8 +18,8 @@ from tandem.reviews.context import Services
 from tandem.reviews.finding_rules import SEVERITIES
 from tandem.reviews.requests import GetActivityFeed, GetAuditLog, GetReviewStats, GetReviewTimeline
 from tandem.reviews.rules import Review, State
-from tandem.reviews.tally_contract import Statistics, Tally
-from tandem.reviews.writing import FOUND_PREFIX, OPEN_PREFIX
+from tandem.reviews.tally_contract import FindingTally, Statistics, Tally
+from tandem.reviews.writing import FOUND_PREFIX, KIND_PREFIX, OPEN_PREFIX
 from tandem.store import events, pages
 from tandem.store.base import Row, Unit
 from tandem.store.context import look_or_wait
@@ -31,7 +31,7 @@ _SCANS = 20
 """How often one look of a call with a cursor goes on where a scan of the log has stopped."""
 _LOOKS, _PIECE = 10, 200
 """Pieces of the feed that one call looks through for reviews of a category, and reviews of each."""
-_MOST_DAYS = 400
+_MOST_DAYS, _MOST_CATEGORIES = 400, 100
 _ONE_DAY_US = 86_400 * MICROSECONDS
 
 
@@ -170,35 +170,48 @@ async def get_review_stats(services: Services, caller: Caller, request: GetRevie
     day = _day(request.since)
     first = max(day, utc_day(services.clock.now_us() - (_MOST_DAYS - 1) * _ONE_DAY_US)) if day else None
 
-    def work(unit: Unit) -> tuple[list[Row], list[Row], list[Row], dict[str, int]]:
+    def work(unit: Unit) -> tuple[list[Row], list[Row], dict[str, str], dict[str, int]]:
         return (
-            reports.list_counts(unit, "category", "reviewer_id", project=project, since_day=day),
+            reports.list_counts(unit, "category", "project", "reviewer_id", project=project, since_day=day),
             reports.list_counts(unit, "day", project=project, since_day=first) if first else [],
-            reports.list_counts(unit, "project", project=project, since_day=day),
+            services.pool.list_models(unit, project=project, since_day=day),
             reports.list_open(unit, project=project),
         )
 
-    counted, by_day, by_project, now = await services.store.read(work)
+    counted, by_day, models, now = await services.store.read(work)
     return Statistics(
         project=project,
         since=day,
         open={state.value: now.get(state.value, 0) for state in State},
-        # What reviewers use up belongs to no category.
-        total=_tally(row[2:] for row in counted if row[0]),
-        by_category=_sliced((row[0], *row[2:]) for row in counted),
-        by_reviewer=_sliced(row[1:] for row in counted),
-        by_day=_sliced(by_day),
-        by_project=_sliced(by_project),
+        total=_tally(counted),
+        by_category=_sliced(counted, lambda row: row[0]),
+        by_reviewer=_sliced(counted, lambda row: row[2]),
+        by_model=_sliced(counted, lambda row: models.get(row[2])),
+        by_finding_category=_by_finding_category(counted),
+        by_day=_sliced(by_day, lambda row: row[0]),
+        by_project=_sliced(counted, lambda row: row[1]),
     )
 
 
-def _sliced(rows: Iterable[Row]) -> dict[str, Tally]:
-    """A tally for each name of the rows' first column, by name; what has none is not counted."""
+def _sliced(rows: Iterable[Row], name_of: Callable[[Row], str | None]) -> dict[str, Tally]:
+    """A tally for each name that rows have, by name; what has none is not counted."""
     found: dict[str, list[Row]] = defaultdict(list)
-    for name, metric, *counted in rows:
-        if name and not metric.startswith(OPEN_PREFIX):
-            found[name].append((metric, *counted))
+    for row in rows:
+        name = name_of(row)
+        if name and not row[-3].startswith(OPEN_PREFIX):
+            found[name].append(row)
     return {name: _tally(items) for name, items in sorted(found.items())}
+
+
+def _by_finding_category(rows: Iterable[Row]) -> dict[str, FindingTally]:
+    """The categories with most findings first."""
+    found: dict[str, Counter[str]] = defaultdict(Counter)
+    for row in rows:
+        if row[-3].startswith(KIND_PREFIX):
+            category, _, name = row[-3].removeprefix(KIND_PREFIX).rpartition(":")
+            found[category][name] += row[-2]
+    most = sorted(found, key=lambda one: (-sum(found[one][name] for name in SEVERITIES), one))
+    return {category: _finding_tally(found[category]) for category in most[:_MOST_CATEGORIES]}
 
 
 def _day(since: str | None) -> str | None:
@@ -214,18 +227,29 @@ def _day(since: str | None) -> str | None:
         raise InvalidInput("since must be an ISO date or time, such as 2026-11-21.", field="since") from error
 
 
-_FOUND = (*SEVERITIES, "verified", "upheld", "reopened", "late", "suppressed")
+_FOUND = (*SEVERITIES, "verified", "refuted", "upheld", "reopened", "late", "suppressed")
 """The numbers of findings."""
+_COST = "cost_microusd"
+"""What a pool's reviewer spent."""
 
 
-def _tally(rows: Iterable[Row]) -> Tally:
+def _finding_tally(counts: Mapping[str, int], cost_usd: float | None = None) -> FindingTally:
+    return FindingTally(**{name: counts.get(name, 0) for name in _FOUND}, cost_per_verified_usd=cost_usd)
+
+
+def _tally(rows: Sequence[Row]) -> Tally:
+    """The sums of rows that end with reviewer (or day), metric, count and microseconds."""
     counts: dict[str, int] = defaultdict(int)
     totals: dict[str, int] = defaultdict(int)
-    for metric, count, total in rows:
+    spenders = {row[-4] for row in rows if row[-3] == _COST}
+    verified_at_cost = 0
+    for *_, who, metric, count, total in rows:
         counts[metric] += count
         totals[metric] += total
+        verified_at_cost += count if metric == f"{FOUND_PREFIX}verified" and who in spenders else 0
     decided = counts["approved"] + counts["changes_requested"] + counts["rejected"]
     verdict_time = totals["approved"] + totals["changes_requested"] + totals["rejected"]
+    cost_usd = counts[_COST] / 1_000_000 / verified_at_cost if verified_at_cost else None
     return Tally(
         submitted=counts["submitted"],
         revised=counts["revised"],
@@ -234,10 +258,11 @@ def _tally(rows: Iterable[Row]) -> Tally:
         changes_requested=counts["changes_requested"],
         rejected=counts["rejected"],
         comments=counts["comment"],
-        **{name: counts[FOUND_PREFIX + name] for name in _FOUND},
+        findings=_finding_tally({name: counts[FOUND_PREFIX + name] for name in _FOUND}, cost_usd),
         closed=counts["closed:approved"] + counts["closed:rejected"] + counts["closed:withdrawn"],
         withdrawn=counts["closed:withdrawn"],
         approval_rate=counts["approved"] / decided if decided else None,
+        mean_rounds=round(counts["rounds"] / counts["approved"], 2) if counts["approved"] else None,
         mean_seconds_to_claim=_mean(totals["first_claimed"], counts["first_claimed"]),
         mean_seconds_to_verdict=_mean(verdict_time, decided),
     )

@@ -123,7 +123,7 @@ def change_review(
     )
     _write_rows(unit, numbered)
     _write_approval(unit, before, written)
-    unit.count(sorted([*moves(before, written, kind), *finding_moves(written, numbered.findings)]))
+    unit.count(sorted([*moves(before, written, kind), *finding_moves(written, numbered.findings, kind)]))
     return written
 
 
@@ -225,8 +225,11 @@ def moves(before: Review | None, after: Review, kind: str) -> list[CounterMove]:
     metric = _metric(before, after, kind)
     if metric:
         name, reviewer, total = metric
+        counted = [(name, 1, total), *([("rounds", after.round, 0)] if name == "approved" else ())]
         found += [
-            CounterMove(after.project, bucket, after.category, reviewer, name, 1, total) for bucket in (ALL_TIME, day)
+            CounterMove(after.project, bucket, after.category, reviewer, *one)
+            for bucket in (ALL_TIME, day)
+            for one in counted
         ]
     was = before.state if before else None
     if was != after.state:
@@ -238,27 +241,32 @@ def moves(before: Review | None, after: Review, kind: str) -> list[CounterMove]:
 
 FOUND_PREFIX = "found:"
 """Metrics of findings: of which severity they were found, and what became of them."""
+KIND_PREFIX = "kind:"
+"""The same by the findings' own category, which is in the metric: of no category of reviews, and no reviewer."""
+_NOTHING_NEW = frozenset({EventKind.REVIEW_CREATED, EventKind.LESSON_REMOVED})
+"""Events whose findings were counted before, in the same state: in an earlier review, or as they became lessons."""
 
 
-def finding_moves(after: Review, found: Iterable[Finding]) -> list[CounterMove]:
-    """What the findings of an event count, for who found them.
+def finding_moves(after: Review, found: Iterable[Finding], kind: str) -> list[CounterMove]:
+    """What the findings of an event count, for who found them and for their category.
 
     Args:
         after: The review after the event, with its number.
         found: The findings that are new, which have that number, or changed.
+        kind: The event's kind.
     """
-    metrics = Counter(
-        (one.author, f"{FOUND_PREFIX}{name}")
-        for one in found
+    named = [
+        (one, name)
+        for one in (() if kind in _NOTHING_NEW else found)
         for name in ((one.severity, one.state) if one.seq == after.event_seq else (one.state,))
         if name != "open"
+    ]
+    metrics = Counter((after.category, one.author, f"{FOUND_PREFIX}{name}") for one, name in named)
+    metrics += Counter(
+        ("", "", f"{KIND_PREFIX}{one.category.strip().lower()}:{name}") for one, name in named if one.category
     )
     days = (ALL_TIME, utc_day(after.updated_at))
-    return [
-        CounterMove(after.project, day, after.category, author, metric, count)
-        for (author, metric), count in metrics.items()
-        for day in days
-    ]
+    return [CounterMove(after.project, day, *key, count) for key, count in metrics.items() for day in days]
 
 
 def _metric(  # noqa: PLR0911 one line a kind reads best

@@ -99,8 +99,8 @@ class Schema:
     """The folder with Alembic's `env.py` and `versions`."""
     changes: bool = True
     """Whether a database of another version is brought to this one; otherwise it is refused."""
-    statements: tuple[str, ...] = ()
-    """What makes the tables of an earlier version on SQLite; else `metadata` says what they are."""
+    statements: tuple[str, ...] | None = None
+    """What makes the tables of an earlier version on SQLite, empty for its migrations; None: `metadata` has them."""
     additive: frozenset[str] = frozenset()
     """The versions with whose database a broker of the one before them can work."""
 
@@ -114,8 +114,8 @@ class Schema:
         """The oldest version whose brokers can work with a database of this one."""
         return next(version for version in reversed(self.revisions) if version not in self.additive)
 
-    def former(self, version: str, statements: tuple[str, ...]) -> Schema:
-        """The schema as it was in an earlier version, as that one's `ddl` for SQLite said."""
+    def former(self, version: str, statements: tuple[str, ...] = ()) -> Schema:
+        """The schema as it was in an earlier version, as that one's `ddl` for SQLite said, or by its migrations."""
         return replace(self, revisions=self.revisions[: self.revisions.index(version) + 1], statements=statements)
 
     def ddl(self, dialect: Dialect) -> list[str]:
@@ -147,7 +147,7 @@ class Schema:
                 actual=version,
                 expected=self.version,
             )
-        if version is not None:
+        if version is not None or self.statements == ():
             self._upgrade(connection, words)
             return
         with _transaction(connection, words):
@@ -249,9 +249,10 @@ class Schema:
 
         with migrating(self, words, raw) as config, _transaction(raw, words):
             version = self._version(raw, words)
-            if version is None or version == self.version:
+            if version == self.version:
                 return  # another process was faster
-            self._await_others(raw, words, version)
+            if version is not None:
+                self._await_others(raw, words, version)
             try:
                 command.upgrade(config, self.version)
             except DBAPIError as exc:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
@@ -10,7 +11,7 @@ from markupsafe import Markup
 
 from tandem.errors import InvalidInput
 from tandem.present.facts import worded
-from tandem.reviews.tally_contract import Statistics, Tally
+from tandem.reviews.tally_contract import FindingTally, Statistics, Tally
 from tandem.web.page import PageRequest, PageResponse, PageRoute, address
 
 WIDTH, HEIGHT = 720, 160
@@ -152,33 +153,30 @@ async def show(request: PageRequest) -> PageResponse:
         "days": days,
         "spans": [(span, address(PATH, days=span, project=project)) for span in _SPANS],
         "tables": (
-            ("By category", "Category", found.by_category),
-            ("By reviewer", "Reviewer", found.by_reviewer),
-            ("By project", "Project", found.by_project),
+            ("Findings", "Reviewer", "FindingTally", {"All": found.total.findings, **_found(found.by_reviewer)}),
+            ("Findings by category", "Category", "FindingTally", found.by_finding_category),
+            ("Findings by model", "Model", "FindingTally", _found(found.by_model)),
+            ("By category", "Category", "Tally", found.by_category),
+            ("By reviewer", "Reviewer", "Tally", found.by_reviewer),
+            ("By model", "Model", "Tally", found.by_model),
+            ("By project", "Project", "Tally", found.by_project),
         ),
-        "findings": [
-            ("All", found.total),
-            *((name, tally) for name, tally in found.by_reviewer.items() if any(_found(tally))),
-        ],
-        "found": _found,
-        "found_names": _FOUND,
+        "columns": {"Tally": _COLUMNS},
         "told": told,
-        "rounds_of": rounds,
     }
     return PageResponse("statistics.html", values)
 
 
-_FOUND = ("blocker", "major", "minor", "nit", "verified", "upheld", "reopened", "late", "suppressed")
-"""The counts of findings."""
+_COLUMNS = (
+    *("submitted", "approved", "changes_requested", "rejected", "approval_rate", "mean_rounds"),
+    *("mean_seconds_to_claim", "mean_seconds_to_verdict"),
+)
+"""Of a table of reviews."""
 
 
-def _found(tally: Tally) -> list[int]:
-    return [getattr(tally, name) for name in _FOUND]
-
-
-def rounds(tally: Tally) -> float | None:
-    """How many rounds a review took in the mean."""
-    return 1 + tally.revised / tally.submitted if tally.submitted else None
+def _found(tallies: Mapping[str, Tally]) -> dict[str, FindingTally]:
+    """The findings of the slices that have any."""
+    return {name: tally.findings for name, tally in tallies.items() if any(astuple(tally.findings))}
 
 
 _CHARTS = (

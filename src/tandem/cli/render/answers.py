@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 from tandem.bridge.keys import LOCK_VARIABLE, SESSION_VARIABLE
 from tandem.cli.render import checks, findings, parts
 from tandem.cli.render.parts import Cell, ago, block, facts, listing, more_pages, plain, renders, state
-from tandem.present.facts import duration, given, worded, work
 from tandem.present.facts import facts as shown_facts
+from tandem.present.facts import given, worded, work
 from tandem.present.text import Column, Framed, Group, Rule, Table, Text, Whole
 from tandem.present.words import WHY
 from tandem.rulings import next_steps
@@ -22,13 +22,12 @@ if TYPE_CHECKING:
     from tandem.present.text import Drawable
     from tandem.reviews import answers
     from tandem.reviews import page_contract as file_answers
-    from tandem.reviews.tally_contract import Statistics, Tally
+    from tandem.reviews.tally_contract import Statistics
 
 HOW_TO_BEGIN = (
     "No reviewer pool. Choose a program that reviews: tandem reviewers setup. Or run a pool beside the broker:"
     " tandem reviewers --broker URL"
 )
-_COUNTS = ("submitted", "revised", "approved", "changes_requested", "rejected", "comments", "withdrawn")
 _REASONS_SHOWN = 3
 _NO_FAULTS = frozenset({"verdict", "cancelled"})
 _REMARKS = {
@@ -233,16 +232,18 @@ def _(answer: Statistics) -> Drawable:
     head = facts(
         [("project", answer.project or "all"), ("since", answer.since or "the beginning"), ("open now", waiting)]
     )
-    by_reviewer = {f"by {name}": tally for name, tally in answer.by_reviewer.items()}
-    rows = [("all", answer.total), *answer.by_category.items(), *by_reviewer.items()]
-    columns = ", ".join(("!", *(name.replace("_", " ") for name in _COUNTS), "approval", "to claim", "to verdict"))
-    return Group(head, listing(columns, (_tally_cells(*row) for row in rows)))
-
-
-def _tally_cells(name: str, tally: Tally) -> tuple[Cell, ...]:
-    rate = "–" if tally.approval_rate is None else worded("percent", tally.approval_rate)
-    means = duration(tally.mean_seconds_to_claim), duration(tally.mean_seconds_to_verdict)
-    return name, *(str(getattr(tally, count)) for count in _COUNTS), rate, *means
+    named = {"all": answer.total, **{f"by {name}": tally for name, tally in answer.by_reviewer.items()}}
+    named |= {f"with {name}": tally for name, tally in (answer.by_model or {}).items()}
+    found = {name: tally.findings for name, tally in named.items()}
+    found |= {f"about {name}": tally for name, tally in (answer.by_finding_category or {}).items()}
+    found = {
+        name: tally for name, tally in found.items() if any(one.value for one in shown_facts("FindingTally", tally))
+    }
+    tallies = {"all": answer.total, **answer.by_category, **named}
+    shown = [head, parts.table("Tally", [*tallies.values()], [*tallies])]
+    return Group(
+        *shown, *([Text("\nfindings"), parts.table("FindingTally", [*found.values()], [*found])] if found else ())
+    )
 
 
 @renders

@@ -39,6 +39,8 @@ COLUMNS = {
     "WorkflowView": "name roles mode",
     "HandoffView": "number producer phase target next_phase status written_at advanced_at review_id round",
     "SettingView": "name value origin ignored",
+    "Tally": "submitted revised approved changes_requested rejected comments withdrawn approval_rate mean_rounds"
+    " mean_seconds_to_claim mean_seconds_to_verdict",
     "PoolView": "supervisor_id state active max_pool_size spent_today_usd tokens_today provider model mode host"
     " last_seen_at",
 }
@@ -141,17 +143,20 @@ def _in_line(kind: str, value: Any) -> Text:
     return Text(words, STYLES.get(words, "") if kind in {"state", "text"} else "")
 
 
-def table(kind: str, rows: Sequence[Any]) -> Table:
+def table(kind: str, rows: Sequence[Any], names: Sequence[str] = ()) -> Table:
     """Rows of a type, in the columns that `COLUMNS` names; else in those of all its fields that have room.
 
-    The last column has the details of each row, as facts with their names.
+    The last column has the details of each row, as facts with their names; the first one the rows' names, if any.
     """
     columns, cells = fact_table(kind, rows, [*_columns(COLUMNS[kind], rows)] if kind in COLUMNS else None)
     heads = [Column(one.label, is_whole=one.kind in NEVER_BROKEN) for one in columns]
     told = [field.name for field in shape(kind, rows) if field.kind == "details"]
+    heads[:0] = [Column(is_whole=True)] if names else []
     drawn = Table([*heads, *(Column(least=_LEAST_OF_DETAILS) for _ in told)], has_head=True)
-    for row, record in zip(cells, rows, strict=True):
-        drawn.add(*map(_cell, row), *(_details(getattr(record, name)) for name in told))
+    for at, (row, record) in enumerate(zip(cells, rows, strict=True)):
+        drawn.add(
+            *map(plain, names[at : at + 1]), *map(_cell, row), *(_details(getattr(record, name)) for name in told)
+        )
     return drawn
 
 

@@ -1,0 +1,129 @@
+"""Statistics of findings: by category, by model, rounds to approval, and what a verified one cost."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from tests.acceptance.databases import run_sql
+from tests.acceptance.pooling import Steward, ended, started
+from tests.acceptance.reviewing import OTHER, REVIEWER, AgentDesk, Desk, edited
+from tests.broker import BrokerProcess, fresh_project
+from tests.databases import ON_BOTH_DATABASES
+from tests.git.sandbox import Sandbox
+
+MAJOR = {"file": "a.txt", "line": 2, "severity": "major", "category": "Logic: order", "claim": "It is not the best."}
+NIT = {"severity": "nit", "category": "logic: order ", "claim": "Odd word."}
+BARE = {"severity": "minor", "claim": "Say why."}
+
+
+def found(tally: dict[str, Any]) -> dict[str, Any]:
+    """The numbers of findings that are neither zero nor missing."""
+    return {name: value for name, value in tally.items() if value}
+
+
+def run(steward: Steward, reviewer: str, cost_usd: float | None, **verdict: Any) -> None:
+    """A run of a pool's reviewer on the next review."""
+    claim = steward.desk.do("claim_review", reviewer_id=reviewer)
+    about = {"review_id": claim["review_id"], "claim_generation": claim["claim_generation"]}
+    with AgentDesk(steward.desk.url, steward.desk.project) as agent:
+        agent.do("submit_verdict", **about, **verdict)
+    steward.report(reviewer, claim, "verdict", reason=None, cost_usd=cost_usd)
+
+
+def approved_in_two_rounds(steward: Steward, cost_usd: float | None, *findings: dict[str, Any]) -> str:
+    """A review for which the only reviewer of a pool takes two runs; the reviewer, which ends with its pool.
+
+    Nits are refuted, all others corrected.
+    """
+    desk = steward.desk
+    review = desk.put_up(diff=edited())
+    reviewer = steward.one()
+    run(steward, reviewer, cost_usd, verdict="changes_requested", reason="not yet", findings=[*findings])
+    listed = desk.do("list_findings", review_id=review)["findings"]
+    answers = {one["finding_id"]: "refuted" if one["severity"] == "nit" else "fixed" for one in listed}
+    for name, answer in answers.items():
+        desk.do("answer_finding", review_id=review, finding_id=name, answer=answer, reason="As it says.")
+    if desk.status(review)["status"] == "changes_requested":
+        desk.revise(review, diff=edited(text="best"))
+    ends = {"fixed": "verified", "refuted": "upheld"}
+    settled = [{"finding_id": name, "answer": ends[answer]} for name, answer in answers.items()]
+    run(steward, reviewer, cost_usd, verdict="approved", answers=settled)
+    desk.do("close_review", review_id=review)
+    steward.beat(ended(reviewer), closing=True)
+    return reviewer
+
+
+@ON_BOTH_DATABASES
+def test_findings_are_counted_by_category_and_model_with_their_cost(shop: Desk) -> None:
+    steward, silent = Steward(shop), Steward(shop)
+    steward.register(model="gpt-9")
+    reviewer = approved_in_two_rounds(steward, 0.5, MAJOR, NIT, BARE)
+    # Neither a program that says no cost nor a person is among those that the cost is divided by.
+    silent.register(provider="opencode")
+    approved_in_two_rounds(silent, None, MAJOR)
+    review = shop.put_up(diff=edited(name="b.txt"))
+    shop.decide(review, "changes_requested", findings=[BARE])
+    for text in ("better still", "best"):
+        shop.revise(review, diff=edited(name="b.txt", text=text))
+    [asked] = [one for one in shop.do("list_findings", review_id=review)["findings"] if one["blocking"]]
+    settled = [{"finding_id": asked["finding_id"], "answer": "verified"}]
+    shop.verdict(review, "approved", shop.claim(review, OTHER), answers=settled)
+    for since in (None, "2001-01-01"):
+        told = shop.do("get_review_stats", since=since)
+        counted = {"major": 1, "minor": 1, "nit": 1, "verified": 2, "refuted": 1, "upheld": 1}
+        by_model = told["by_model"]
+        assert by_model.keys() == {"gpt-9", "opencode"}
+        assert by_model["gpt-9"] == told["by_reviewer"][reviewer]
+        assert found(by_model["gpt-9"]["findings"]) == {**counted, "cost_per_verified_usd": 0.5}
+        assert found(by_model["opencode"]["findings"]) == {"major": 1, "verified": 1}
+        assert told["by_reviewer"][REVIEWER]["findings"]["cost_per_verified_usd"] is None
+        assert (told["total"]["findings"]["verified"], told["total"]["findings"]["cost_per_verified_usd"]) == (4, 0.5)
+        assert told["by_project"] == {shop.project: told["total"]}
+        by_category = {name: found(tally) for name, tally in told["by_finding_category"].items()}
+        assert by_category == {"logic: order": {"major": 2, "nit": 1, "verified": 2, "refuted": 1, "upheld": 1}}
+        # In the second round, the second and the third.
+        assert (told["total"]["mean_rounds"], by_model["gpt-9"]["mean_rounds"]) == (2.33, 2)
+    never = shop.do("get_review_stats", since="2999-01-01")
+    assert (never["by_model"], never["by_finding_category"], never["total"]["mean_rounds"]) == ({}, {}, None)
+
+
+@ON_BOTH_DATABASES
+def test_a_finding_that_comes_again_with_its_change_or_stops_being_a_lesson_is_not_counted_again(shop: Desk) -> None:
+    review = shop.put_up(diff=edited())
+    shop.decide(review, "rejected", findings=[MAJOR])
+    again = shop.put_up(diff=edited(), parent_id=review)
+    [finding] = [one for one in shop.do("list_findings", review_id=again)["findings"] if one["severity"] == "major"]
+    name = finding["finding_id"]
+    shop.do("answer_finding", review_id=again, finding_id=name, answer="refuted", reason="It is.")
+    shop.decide(again, "comment", answers=[{"finding_id": name, "answer": "upheld"}])
+    shop.do("remove_lesson", finding_id=name)
+    counted = shop.do("get_review_stats")["by_finding_category"]
+    assert {one: found(tally) for one, tally in counted.items()} == {
+        "logic: order": {"major": 1, "refuted": 1, "upheld": 1}
+    }
+
+
+@ON_BOTH_DATABASES
+def test_what_happened_before_an_upgrade_is_counted(
+    tmp_path: Path, repo: Sandbox, database_settings: dict[str, object]
+) -> None:
+    with BrokerProcess(tmp_path, **database_settings) as broker, ExitStack() as stack:
+        desk = stack.enter_context(Desk(broker.url, fresh_project()))
+        desk.register(repo.root)
+        steward = started(desk)
+        desk.put_up(diff=edited())
+        run(steward, steward.one(), 0.25, verdict="approved")
+        told = [desk.do("get_review_stats", since=since) for since in (None, "2001-01-01")]
+        assert all(one["total"]["mean_rounds"] == 1 for one in told)
+        broker.stop()
+        run_sql(
+            broker,
+            database_settings,
+            "DELETE FROM counters WHERE metric = 'rounds' OR (category = '' AND day = '')",
+            "UPDATE alembic_version SET version_num = '0026_drafts'",
+        )
+        broker.start()
+        assert [desk.do("get_review_stats", since=since) for since in (None, "2001-01-01")] == told
+        broker.assert_intact()
