@@ -354,3 +354,38 @@ def test_p11_the_projects_threshold_holds_for_the_same_content_elsewhere(agents:
     review, other = shop.put_up(diff=edited()), shop.put_up(diff=edited(), phase="2")
     shop.decide(review, "comment", findings=[{**MAJOR, "severity": "minor"}])
     assert agents.decide(other, "approved")["verdict"] == "comment"
+
+
+def test_p11_no_finding_hides_another_where_the_same_content_comes_again(agents: AgentDesk, shop: Desk):
+    review = shop.put_up(diff=edited())
+    grave, small = {**MAJOR, "severity": "blocker"}, {**MAJOR, "severity": "nit", "line": 9}
+    agents.decide(review, "changes_requested", findings=[MAJOR, grave, small])
+    first = found(shop, review)[0]["finding_id"]
+    agents.decide(review, "changes_requested", answers=[{"finding_id": first, "answer": "verified"}])
+    shop.do("close_review", review_id=review)
+    again = shop.put_up(diff=edited())
+    assert [(one["severity"], one["blocking"]) for one in found(shop, again)] == [("blocker", True), ("nit", False)]
+    # What was verified once, in another review, may be wrong again.
+    agents.decide(again, "changes_requested", findings=[MAJOR])
+    shop.do("close_review", review_id=again)
+    last = shop.put_up(diff=edited())
+    assert sorted(one["severity"] for one in found(shop, last)) == ["blocker", "major", "nit"]
+
+
+def test_p11_reviews_without_findings_hide_none_of_the_same_content(agents: AgentDesk, shop: Desk):
+    first, *others = (shop.put_up(diff=edited(), phase=str(number)) for number in range(7))
+    agents.decide(first, "changes_requested", findings=[MAJOR])
+    for one in (first, *others):
+        shop.do("close_review", review_id=one)
+    assert [one["blocking"] for one in found(shop, shop.put_up(diff=edited()))] == [True]
+
+
+def test_p11_what_was_found_late_blocks_nothing_once_it_is_answered(agents: AgentDesk, shop: Desk):
+    review = shop.put_up(diff=edited())
+    agents.decide(review, "changes_requested", findings=[NIT])
+    digest = shop.revise(review, diff=edited(text="best"))["digest"]
+    agents.decide(review, "approved", findings=[{**MAJOR, "line": 9}])
+    late = found(shop, review)[1]["finding_id"]
+    assert answered(shop, review, late, "refuted", reason="It is best.")["counts"]["blocking"] == 0
+    assert (found(shop, review)[1]["state"], found(shop, review)[1]["answer"]) == ("late", "It is best.")
+    assert shop.is_open_for(digest)
