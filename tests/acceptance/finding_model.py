@@ -37,10 +37,10 @@ class Actor(NamedTuple):
     """Who does something.
 
     Attributes:
-        name: What they state.
+        name: The name that they state.
         is_person: Whether their word is a person's.
         is_proposer: Whether they are the proposer, under whichever name.
-        roles: What they are let in for.
+        roles: Those of their token or endpoint.
     """
 
     name: str
@@ -119,7 +119,7 @@ class ModelFinding:
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """What makes it another one, wherever its change comes again."""
+        """The facts that tell it from others where its change comes again."""
         return (self.fault.of_file, self.lines, self.author, self.is_person, self.is_request)
 
 
@@ -138,7 +138,7 @@ class Shop:
         return [one for one in known if one.is_person and one.blocks(self.threshold)]
 
     def going_on(self, content: str, parent: str | None) -> list[ModelFinding]:
-        """What is open of what a new review goes on from: its parent, and the same content without approval."""
+        """The open findings of the parent of a new review, and of the same content without approval."""
         same = [one for one in self.reviews.values() if one.is_over and one.content == content]
         same.sort(key=lambda one: one.touched)
         before = [*same, *([self.reviews[parent]] if parent else [])]
@@ -244,7 +244,7 @@ class Reviewed(ModelReview):
     def _stored(
         self, shop: Shop, by: Actor, said: Said, blocking: list[ModelFinding], new: list[ModelFinding]
     ) -> str | None:
-        """What a verdict is stored as; null if the review is left to a person."""
+        """The verdict that is stored; None if the review is left to a person."""
         if said.verdict == "approved":
             kept = blocking or ([] if by.is_person else shop.elsewhere(self))
             if any(one in new for one in kept) or any(by.is_person or not one.is_person for one in kept):
@@ -311,7 +311,7 @@ class Reviewed(ModelReview):
         before = self.findings[name]
         if before.state not in TAKES[answer]:
             raise Refused("INVALID_TRANSITION")
-        # What came late keeps nothing back, whatever is said of it.
+        # A late one keeps nothing back, and no answer alters that.
         state = before.state if before.state == "late" else answer
         self.findings[name] = replace(before, state=state, answered_by=by.name)
         known = self.findings.values()

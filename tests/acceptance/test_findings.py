@@ -365,7 +365,7 @@ def test_p11_no_finding_hides_another_where_the_same_content_comes_again(agents:
     shop.do("close_review", review_id=review)
     again = shop.put_up(diff=edited())
     assert [(one["severity"], one["blocking"]) for one in found(shop, again)] == [("blocker", True), ("nit", False)]
-    # What was verified once, in another review, may be wrong again.
+    # A finding that was verified in another review may be right again.
     agents.decide(again, "changes_requested", findings=[MAJOR])
     shop.do("close_review", review_id=again)
     last = shop.put_up(diff=edited())

@@ -68,7 +68,7 @@ FAULTS = st.builds(
 CONTENT = st.sampled_from(sorted(CONTENTS))
 VERDICTS = st.sampled_from(["approved", "approved", "changes_requested", "changes_requested", "comment", "rejected"])
 NUMBER = st.integers(0, 5)
-# Below zero what is open.
+# Below zero: of those that are open.
 WHICH = st.integers(-4, 3)
 
 Crew = dict[str, tuple[Actor, Desk]]
@@ -104,7 +104,7 @@ class FindingsMachine(RuleBasedStateMachine):
     def _both(
         self, who: str, review: str, change: Callable[[Reviewed, Actor], None], operation: str, **sent: Any
     ) -> Any:
-        """The same step for model and broker; the broker's data, or null when both refuse."""
+        """The same step for model and broker; the broker's data, or None when both refuse."""
         model = self.shop.reviews[review]
         codes = codes_of(lambda: change(model, self.crew[who][0]))
         named = {} if operation == "remove_lesson" else {"review_id": review}
@@ -117,7 +117,7 @@ class FindingsMachine(RuleBasedStateMachine):
         return envelope["data"]
 
     def _refused(self, who: str, operation: str, **sent: Any) -> None:
-        """What is never the proposer's to do."""
+        """A step that is never the proposer's."""
         envelope = self._call(who, operation, **sent)
         assert not envelope["ok"], envelope
         assert envelope["error"]["code"] in NOT_THEIRS, envelope
@@ -285,6 +285,7 @@ class FindingsMachine(RuleBasedStateMachine):
             who, review, lambda model, by: model.judge(self.shop, by, generation, said), "submit_verdict", **sent
         )
         if given is not None:
+            assert given["status"] == model.state, given
             if said.patch:
                 model.offered(Patch(given["counter_patch_id"], said.patch, self._name(who), self._name(who)))
             self._learn(review, model.new)
@@ -344,7 +345,7 @@ class FindingsMachine(RuleBasedStateMachine):
             elif model.held and choice % 2:
                 self._judge(review, Said("approved", (), self._due(review)))
             elif model.held:
-                self._judge(review, Said("changes_requested", found))
+                self._judge(review, Said("changes_requested", found, read_all=choice % 4 == 0))
             elif model.state == "changes_requested" and choice % 3 == 0:
                 self.revise(at, OWN[choice % 2], sorted(CONTENTS)[choice % 2])
             elif model.state == "changes_requested":
