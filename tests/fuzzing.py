@@ -37,7 +37,8 @@ settings.register_profile(
 )
 settings.load_profile("fixed")
 
-_INSIDE = {"given", "run_state_machine_as_test"}
+_INSIDE = {"given", "run_state_machine_as_test", "run_machine"}
+"""What a test calls that explores inside; `run_machine` is what modules call that run a machine on several brokers."""
 KEEP = """\
 To keep what was found: add the arguments of "Failing test case" to the test as an @example(...) below its @given,
 or write the steps of a state machine as a test of its own. See that `make test` fails, mend the cause, commit both.

@@ -447,3 +447,38 @@ def test_p1_a_verdict_claims_in_the_same_step_and_refused_leaves_all_as_it_was(s
     patched = {"verdict": "changes_requested", "reason": WHY, "counter_patch": edited("b.txt", text="patched")}
     shop.do("submit_verdict", review_id=held, claim=True, reviewer_id=REVIEWER, **patched)
     assert shop.status(held)["counter_patch_status"] == "pending"
+
+
+def test_p11_no_finding_hides_another_where_the_same_content_comes_again(agents: AgentDesk, shop: Desk):
+    review = shop.put_up(diff=edited())
+    grave, small = {**MAJOR, "severity": "blocker"}, {**MAJOR, "severity": "nit", "line": 9}
+    agents.decide(review, "changes_requested", findings=[MAJOR, grave, small])
+    first = found(shop, review)[0]["finding_id"]
+    agents.decide(review, "changes_requested", answers=[{"finding_id": first, "answer": "verified"}])
+    shop.do("close_review", review_id=review)
+    again = shop.put_up(diff=edited())
+    assert [(one["severity"], one["blocking"]) for one in found(shop, again)] == [("blocker", True), ("nit", False)]
+    # A finding that was verified in another review may be right again.
+    agents.decide(again, "changes_requested", findings=[MAJOR])
+    shop.do("close_review", review_id=again)
+    last = shop.put_up(diff=edited())
+    assert sorted(one["severity"] for one in found(shop, last)) == ["blocker", "major", "nit"]
+
+
+def test_p11_reviews_without_findings_hide_none_of_the_same_content(agents: AgentDesk, shop: Desk):
+    first, *others = (shop.put_up(diff=edited(), phase=str(number)) for number in range(7))
+    agents.decide(first, "changes_requested", findings=[MAJOR])
+    for one in (first, *others):
+        shop.do("close_review", review_id=one)
+    assert [one["blocking"] for one in found(shop, shop.put_up(diff=edited()))] == [True]
+
+
+def test_p11_what_was_found_late_blocks_nothing_once_it_is_answered(agents: AgentDesk, shop: Desk):
+    review = shop.put_up(diff=edited())
+    agents.decide(review, "changes_requested", findings=[NIT])
+    digest = shop.revise(review, diff=edited(text="best"))["digest"]
+    agents.decide(review, "approved", findings=[{**MAJOR, "line": 9}])
+    late = found(shop, review)[1]["finding_id"]
+    assert answered(shop, review, late, "refuted", reason="It is best.")["counts"]["blocking"] == 0
+    assert (found(shop, review)[1]["state"], found(shop, review)[1]["answer"]) == ("late", "It is best.")
+    assert shop.is_open_for(digest)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from sqlalchemy import bindparam, select, text, tuple_
+from sqlalchemy import bindparam, exists, select, text, tuple_
 
 from tandem.errors import NotFound
 from tandem.reviews import tables
@@ -54,9 +54,11 @@ _same_content = Statement(
         *equal(_r, "project", "digest"),
         _r.state.in_(["rejected", "closed"]),
         _r.outcome.is_(None) | (_r.outcome != "approved"),
+        # Others are no reason to leave one of these out.
+        exists().where(_f.review_id == _r.id, text(f"findings.{tables.OPEN_FINDINGS}")),
     )
     .order_by(_r.event_seq.desc())
-    .limit(5)
+    .limit(100)
 )
 
 BEFORE_ALL: Final = (0, -2)

@@ -185,7 +185,9 @@ def after(finding: Finding, said: str, who: str, reason: str | None) -> Finding:
             allowed=[one for one, states in STEPS.items() if finding.state in states],
         )
     if said in ANSWERS:
-        return finding._replace(state=said, answer=reason, answered_by=who)
+        # What keeps nothing back does not begin to by an answer.
+        state = finding.state if finding.state in _KEPT else said
+        return finding._replace(state=state, answer=reason, answered_by=who)
     reopenings = finding.reopenings + int(said == "reopened")
     teaches = said == "upheld" and finding.state == "refuted" and finding.fingerprint is not None
     return finding._replace(

@@ -134,14 +134,21 @@ def open_in(
     return checks.begin(unit, written, content)
 
 
+_SAME = ("file", "lines", "category", "claim", "severity", "pre_existing", "source", "author", "is_request")
+"""What a finding has wherever its change comes again."""
+
+
 def _of_parent(unit: Unit, services: Services, review: Review) -> tuple[Finding, ...]:
     """The open findings of the reviews that this one goes on from: of whole files, as lines may differ."""
-    before = finding_queries.refused_before(unit, review)
-    known = {(f.file, f.claim): f for name in before for f in finding_queries.list_of_review(unit, name)}
+    before = reversed(finding_queries.refused_before(unit, review))
+    found = (one for name in before for one in finding_queries.list_of_review(unit, name))
+    still = (one for one in found if one.is_open and one.source != "check")
+    # Of one that went on several times the newest.
+    known = {tuple(getattr(one, name) for name in _SAME): one for one in still}
     here = {"review_id": review.id, "round": 1, "seq": 0, "verdict_id": None, "created_at": review.created_at}
     return tuple(
         one._replace(id=services.clock.new_id("fn"), **here, position=at, line=None, end_line=None, suggestion=None)
-        for at, one in enumerate(one for one in known.values() if one.is_open and one.source != "check")
+        for at, one in enumerate(known.values())
     )
 
 

@@ -1,0 +1,362 @@
+"""Findings in a few lines: which there are, what each takes, and what keeps an approval back, as the guide says it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from tests.acceptance.model import HELD, ModelReview, Refused, Round, is_one
+from tests.acceptance.reviewing import WHY, edited
+
+FILES = {name: tuple(f"line {number}" for number in range(1, 11)) for name in ("a.txt", "b.txt")}
+EDITS = {"better": ("a.txt", "better"), "best": ("a.txt", "best"), "other": ("b.txt", "better")}
+"""By content: the file whose second line it replaces, and by what."""
+CONTENTS = {name: edited(file, text=text) for name, (file, text) in EDITS.items()}
+
+GRAVITY = ("nit", "minor", "major", "blocker")
+ANSWERS = ("fixed", "refuted", "deferred")
+SETTLINGS = ("verified", "upheld", "reopened")
+UNSETTLED = {"open", "reopened", *ANSWERS}
+_OPEN = UNSETTLED | {"late"}
+TAKES: dict[str, set[str]] = {
+    **dict.fromkeys(ANSWERS, _OPEN),
+    "verified": _OPEN,
+    "upheld": {"refuted", "deferred"},
+    "reopened": {*ANSWERS, "verified", "upheld", "late", "suppressed"},
+}
+"""The states in which a finding takes an answer."""
+TALKED = ("pending", *HELD, "changes_requested", "approved")
+"""The states of a review in which its proposer answers."""
+MOST = 3
+"""So many rounds, or answers to one finding that did not hold, and a person decides."""
+
+
+class Actor(NamedTuple):
+    """Who does something.
+
+    Attributes:
+        name: The name that they state.
+        is_person: Whether their word is a person's.
+        is_proposer: Whether they are the proposer, under whichever name.
+        roles: Those of their token or endpoint.
+    """
+
+    name: str
+    is_person: bool = False
+    is_proposer: bool = False
+    roles: frozenset[str] = frozenset(("proposer", "reviewer", "admin"))
+
+    def require(self, role: str) -> None:
+        """Refuse what another role does; at the endpoint of a role there is no tool for it."""
+        if role not in self.roles:
+            raise Refused("FORBIDDEN", "NOT_FOUND")
+
+
+class Fault(NamedTuple):
+    """A finding as it is given."""
+
+    severity: str
+    place: tuple[str | None, int | None] = (None, None)
+    category: str | None = None
+    claim: str = "It is wrong."
+    pre_existing: bool = False
+
+    @property
+    def sent(self) -> dict[str, Any]:
+        """The same in a request."""
+        facts = self._asdict()
+        file, line = facts.pop("place")
+        return {**facts, "file": file, "line": line}
+
+    @property
+    def of_file(self) -> Fault:
+        """The same of the whole file."""
+        return self._replace(place=(self.place[0], None))
+
+
+class Said(NamedTuple):
+    """A verdict with everything that comes along."""
+
+    verdict: str
+    found: Sequence[Fault] = ()
+    answers: dict[str, str] = {}  # noqa: RUF012 - never changed
+    read_all: bool = False
+    patch: str | None = None
+
+    @property
+    def sent(self) -> dict[str, Any]:
+        """The same in a request."""
+        answers = [{"finding_id": name, "answer": answer, "reason": WHY} for name, answer in self.answers.items()]
+        found = {"findings": [one.sent for one in self.found], "answers": answers, "read_all": self.read_all}
+        patch = {"counter_patch": CONTENTS[self.patch]} if self.patch else {}
+        return {"verdict": self.verdict, "reason": WHY, **found, **patch}
+
+
+@dataclass(frozen=True)
+class ModelFinding:
+    """A finding; a change is a new one."""
+
+    fault: Fault
+    author: str
+    is_person: bool
+    round: int
+    state: str = "open"
+    is_request: bool = False
+    lines: str | None = None
+    known_by: tuple[str, ...] | None = None
+    """By what the same finding is known again."""
+    answered_by: str | None = None
+    reopenings: int = 0
+    is_lesson: bool = False
+
+    def blocks(self, threshold: str) -> bool:
+        """Whether it keeps an approval back."""
+        if self.state not in UNSETTLED or self.fault.pre_existing:
+            return False
+        return self.is_request or GRAVITY.index(self.fault.severity) >= GRAVITY.index(threshold)
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """The facts that tell it from others where its change comes again."""
+        return (self.fault.of_file, self.lines, self.author, self.is_person, self.is_request)
+
+
+@dataclass
+class Shop:
+    """A project with its reviews, by their ids, and its threshold."""
+
+    threshold: str = "major"
+    reviews: dict[str, Reviewed] = field(default_factory=dict[str, "Reviewed"])
+    clock: Iterator[int] = field(default_factory=itertools.count)
+
+    def elsewhere(self, review: Reviewed) -> list[ModelFinding]:
+        """What persons found in other reviews of the same content, and keeps an approval back."""
+        others = (one for one in self.reviews.values() if one is not review and one.content == review.content)
+        known = (one for other in others for one in other.findings.values())
+        return [one for one in known if one.is_person and one.blocks(self.threshold)]
+
+    def going_on(self, content: str, parent: str | None) -> list[ModelFinding]:
+        """The open findings of the parent of a new review, and of the same content without approval."""
+        same = [one for one in self.reviews.values() if one.is_over and one.content == content]
+        same.sort(key=lambda one: one.touched)
+        before = [*same, *([self.reviews[parent]] if parent else [])]
+        still = {one.identity: one for review in before for one in review.findings.values() if one.state in UNSETTLED}
+        return [replace(one, fault=one.fault.of_file, round=0) for one in still.values()]
+
+    def is_known_alarm(self, known_by: tuple[str, ...], severity: str) -> bool:
+        """Whether it was refuted before, at least as grave."""
+        known = (one for review in self.reviews.values() for one in review.findings.values() if one.is_lesson)
+        graver = GRAVITY.index(severity)
+        return any(one.known_by == known_by and GRAVITY.index(one.fault.severity) >= graver for one in known)
+
+
+def lines_of(content: str, file: str) -> list[str]:
+    """A file as a content leaves it."""
+    lines = list(FILES[file])
+    edited_file, text = EDITS[content]
+    if file == edited_file:
+        lines[1] = text
+    return lines
+
+
+@dataclass
+class Reviewed(ModelReview):
+    """A review with its findings, by their ids."""
+
+    findings: dict[str, ModelFinding] = field(default_factory=dict[str, ModelFinding])
+    new: list[ModelFinding] = field(default_factory=list[ModelFinding])
+    """Those whose ids only the broker knows."""
+    attention: bool = False
+    """Whether agents do not agree, so that a person decides."""
+    decided: dict[int, str] = field(default_factory=dict[int, str])
+    """The contents of the rounds that were decided, by their numbers."""
+    approved_at: str = "major"
+    """The threshold at which it was approved."""
+    touched: int = 0
+
+    @property
+    def content(self) -> str:
+        return self.rounds[-1].content
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it ended without an approval that stands."""
+        return self.state == "rejected" or (self.state == "closed" and self.approved is None)
+
+    # ------------------------------------------------------------------------------------------- claims
+
+    def claim_by(self, by: Actor) -> None:
+        by.require("reviewer")
+        if self.attention and not by.is_person:
+            raise Refused("INVALID_TRANSITION")
+        self.claim(by.name)
+        self.attention = False
+
+    def retry(self, by: Actor) -> None:
+        by.require("admin")
+        if self.state != "pending" and not self.attention:
+            raise Refused("INVALID_TRANSITION")
+        self.attention = False
+
+    def close(self) -> None:
+        if self.state == "closed":
+            return
+        super().close()
+        self.attention = False
+
+    def withdraw(self, by: Actor) -> None:
+        if self.approved is None:
+            raise Refused("INVALID_TRANSITION")
+        if not by.is_person and by.name != self.last_reviewer:
+            raise Refused("NOT_CLAIMANT")
+        self.approved = None
+        self.decided[self.round] = self.content
+        if self.state == "approved":
+            self.state, self.last_reviewer = "changes_requested", by.name
+
+    # ------------------------------------------------------------------------------------------- verdicts
+
+    def judge(self, shop: Shop, by: Actor, generation: int, said: Said) -> None:
+        """A verdict of the claim's holder."""
+        self._admit(generation, *HELD)
+        if wrong := [
+            *(["STALE_ROUND"] if self.claim_round != self.round else []),
+            *(["SELF_APPROVAL"] if self.is_own(by.name) else []),
+        ]:
+            raise Refused(*wrong)
+        changed = {name: settled(self.findings[name], answer, by) for name, answer in said.answers.items()}
+        if said.verdict == "approved" and by.is_person:
+            changed = self._requests_met(by) | changed
+        new = [self._made(shop, by, one) for one in said.found]
+        asks = said.verdict == "changes_requested"
+        if asks and by.is_person and not any(one.blocks(shop.threshold) for one in (*changed.values(), *new)):
+            new.append(ModelFinding(Fault("major", claim=WHY), by.name, by.is_person, self.round, is_request=True))
+        known = self.findings | changed
+        blocking = [one for one in (*known.values(), *new) if one.blocks(shop.threshold)]
+        stored = self._stored(shop, by, said, blocking, new)
+        self.findings, self.new = known, new
+        self._after_verdict(shop, stored, blocking if asks and not by.is_person else [])
+        if asks and not by.is_person and stored == "changes_requested" and self.round >= MOST:
+            self.attention = True
+
+    def _stored(
+        self, shop: Shop, by: Actor, said: Said, blocking: list[ModelFinding], new: list[ModelFinding]
+    ) -> str | None:
+        """The verdict that is stored; None if the review is left to a person."""
+        if said.verdict == "approved":
+            kept = blocking or ([] if by.is_person else shop.elsewhere(self))
+            if any(one in new for one in kept) or any(by.is_person or not one.is_person for one in kept):
+                raise Refused("OPEN_FINDINGS")
+            return None if kept else "approved"
+        is_small = said.found and said.read_all and not blocking and said.patch is None
+        if said.verdict == "changes_requested" and not by.is_person and is_small and not shop.elsewhere(self):
+            return "approved"
+        return said.verdict
+
+    def _after_verdict(self, shop: Shop, stored: str | None, disputed: list[ModelFinding]) -> None:
+        if stored is None:
+            self._free()
+            self.state, self.attention = "pending", True
+        elif stored == "comment":
+            self.state = "in_review"
+        else:
+            self.decided[self.round] = self.content
+            self.state, self.last_reviewer, self.patch = stored, self.holder, None
+            self.holder = self.claim_round = None
+            self.approved = self.rounds[-1] if stored == "approved" else None
+            self.approved_at = shop.threshold
+            self.attention |= any(one.reopenings >= MOST for one in disputed)
+
+    def _requests_met(self, by: Actor) -> dict[str, ModelFinding]:
+        """A person who approves a later round, or their own request, says that it is met."""
+        met = {name: one for name, one in self.findings.items() if one.is_request and one.state in UNSETTLED}
+        return {
+            name: replace(one, state="verified")
+            for name, one in met.items()
+            if one.round < self.round or one.author == by.name
+        }
+
+    def _made(self, shop: Shop, by: Actor, fault: Fault) -> ModelFinding:
+        (file, line), content = fault.place, self.content
+        text, known_by, state = None, None, "open"
+        if file is not None and line is not None:
+            lines = lines_of(content, file)
+            text = lines[line - 1]
+            around = lines[max(0, line - 3) : line + 2]
+            known_by = (f"[{fault.category}]" if fault.category else fault.claim, file, *around)
+        if by.is_person:
+            pass
+        elif known_by and shop.is_known_alarm(known_by, fault.severity):
+            state = "suppressed"
+        elif fault.severity != "blocker" and self._is_old(file, line):
+            state = "late"
+        return ModelFinding(fault, by.name, by.is_person, self.round, state, lines=text, known_by=known_by)
+
+    def _is_old(self, file: str | None, line: int | None) -> bool:
+        """Whether a place is as the round had it that was decided on before."""
+        before = [content for number, content in sorted(self.decided.items()) if number < self.round]
+        if file is None or not before:
+            return False
+        was, lines = lines_of(before[-1], file), lines_of(self.content, file)
+        return was == lines if line is None else was[line - 1] == lines[line - 1]
+
+    # ------------------------------------------------------------------------------------------- answers
+
+    def answer(self, shop: Shop, by: Actor, name: str, answer: str) -> None:
+        """What the proposer says of a finding; contested ones go back to a reviewer."""
+        self._only_in(*TALKED)
+        by.require("proposer")
+        before = self.findings[name]
+        if before.state not in TAKES[answer]:
+            raise Refused("INVALID_TRANSITION")
+        # A late one keeps nothing back, and no answer alters that.
+        state = before.state if before.state == "late" else answer
+        self.findings[name] = replace(before, state=state, answered_by=by.name)
+        known = self.findings.values()
+        asked = [one for one in known if one.blocks(shop.threshold)] or [one for one in known if one.state in UNSETTLED]
+        is_contested = all(one.state in ("refuted", "deferred") for one in asked)
+        if is_contested and self.state == "changes_requested" and self.patch is None:
+            self.state, self.last_reviewer = "pending", None
+
+    def forget_lesson(self, by: Actor, name: str) -> None:
+        by.require("admin")
+        self.findings[name] = replace(self.findings[name], is_lesson=False)
+
+    def settle(self, shop: Shop, by: Actor, name: str, answer: str) -> None:
+        """What a reviewer says of a finding, beside a verdict."""
+        by.require("reviewer")
+        if not by.is_person:
+            self._only_in(*HELD, "changes_requested", "approved")
+            if by.name != (self.holder if self.held else self.last_reviewer):
+                raise Refused("NOT_CLAIMANT")
+        if self.is_own(by.name):
+            raise Refused("SELF_APPROVAL")
+        found = settled(self.findings[name], answer, by)
+        if self.approved is not None and found.blocks(shop.threshold):
+            raise Refused("INVALID_TRANSITION")
+        self.findings[name] = found
+
+
+def settled(before: ModelFinding, answer: str, by: Actor) -> ModelFinding:
+    """A finding as a reviewer settles or reopens it."""
+    if is_one(by.name, before.answered_by):
+        raise Refused("SELF_APPROVAL")
+    if before.is_person and not by.is_person:
+        raise Refused("FORBIDDEN")
+    if before.state not in TAKES[answer]:
+        raise Refused("INVALID_TRANSITION")
+    teaches = answer == "upheld" and before.state == "refuted" and before.known_by is not None
+    again = answer == "reopened"
+    return replace(
+        before,
+        state=answer,
+        is_lesson=teaches,
+        reopenings=before.reopenings + again,
+    )
+
+
+def fresh(proposer: str, content: str) -> Reviewed:
+    """A review that was just proposed."""
+    return Reviewed(proposer, [Round(content, proposer)])
