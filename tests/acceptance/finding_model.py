@@ -132,14 +132,18 @@ class Shop:
     clock: Iterator[int] = field(default_factory=itertools.count)
 
     def elsewhere(self, review: Reviewed) -> list[ModelFinding]:
-        """What persons found in other reviews of the same content, and keeps an approval back."""
-        others = (one for one in self.reviews.values() if one is not review and one.content == review.content)
-        known = (one for other in others for one in other.findings.values())
-        return [one for one in known if one.is_person and one.blocks(self.threshold)]
+        """What other reviews of the same content keep an approval back by: an agent's findings while they go on."""
+        return [
+            one
+            for other in self.reviews.values()
+            for one in other.findings.values()
+            if other is not review and other.content_of(one) == review.content and one.blocks(self.threshold)
+            if one.is_person or other.state not in ("approved", "rejected", "closed")
+        ]
 
     def going_on(self, content: str, parent: str | None) -> list[ModelFinding]:
         """The open findings of the parent of a new review, and of the same content without approval."""
-        same = [one for one in self.reviews.values() if one.is_over and one.content == content]
+        same = [one for one in self.reviews.values() if one.is_over and one.was_open_on(content)]
         same.sort(key=lambda one: one.touched)
         before = [*same, *([self.reviews[parent]] if parent else [])]
         still = {one.identity: one for review in before for one in review.findings.values() if one.state in UNSETTLED}
@@ -180,6 +184,14 @@ class Reviewed(ModelReview):
     def content(self) -> str:
         return self.rounds[-1].content
 
+    def content_of(self, one: ModelFinding) -> str:
+        """What a finding was written on."""
+        return self.rounds[max(one.round, 1) - 1].content
+
+    def was_open_on(self, content: str) -> bool:
+        """Whether somebody found something on it that no one settled."""
+        return any(self.content_of(one) == content for one in self.findings.values() if one.state in UNSETTLED)
+
     @property
     def is_over(self) -> bool:
         """Whether it ended without an approval that stands."""
@@ -192,7 +204,6 @@ class Reviewed(ModelReview):
         if self.attention and not by.is_person:
             raise Refused("INVALID_TRANSITION")
         self.claim(by.name)
-        self.attention = False
 
     def retry(self, by: Actor) -> None:
         by.require("admin")
@@ -237,26 +248,25 @@ class Reviewed(ModelReview):
         blocking = [one for one in (*known.values(), *new) if one.blocks(shop.threshold)]
         stored = self._stored(shop, by, said, blocking, new)
         self.findings, self.new = known, new
-        self._after_verdict(shop, stored, blocking if asks and not by.is_person else [])
-        if asks and not by.is_person and stored == "changes_requested" and self.round >= MOST:
-            self.attention = True
+        goes_on = stored == said.verdict != "rejected" and not by.is_person and (asks or blocking)
+        often = self.round >= MOST or any(one.reopenings >= MOST for one in blocking)
+        self._after_verdict(shop, stored, is_disputed=bool(goes_on and often))
 
     def _stored(
         self, shop: Shop, by: Actor, said: Said, blocking: list[ModelFinding], new: list[ModelFinding]
     ) -> str | None:
         """The verdict that is stored; None if the review is left to a person."""
         if said.verdict == "approved":
-            kept = blocking or ([] if by.is_person else shop.elsewhere(self))
-            if any(one in new for one in kept) or any(by.is_person or not one.is_person for one in kept):
+            if any(one in new or by.is_person or not one.is_person for one in blocking):
                 raise Refused("OPEN_FINDINGS")
-            return None if kept else "approved"
+            return None if blocking or (not by.is_person and shop.elsewhere(self)) else "approved"
         is_small = said.found and said.read_all and not blocking and said.patch is None
         if said.verdict == "changes_requested" and not by.is_person and is_small and not shop.elsewhere(self):
             return "approved"
         return said.verdict
 
-    def _after_verdict(self, shop: Shop, stored: str | None, disputed: list[ModelFinding]) -> None:
-        if stored is None:
+    def _after_verdict(self, shop: Shop, stored: str | None, *, is_disputed: bool) -> None:
+        if stored is None or (stored == "comment" and is_disputed):
             self._free()
             self.state, self.attention = "pending", True
         elif stored == "comment":
@@ -267,7 +277,7 @@ class Reviewed(ModelReview):
             self.holder = self.claim_round = None
             self.approved = self.rounds[-1] if stored == "approved" else None
             self.approved_at = shop.threshold
-            self.attention |= any(one.reopenings >= MOST for one in disputed)
+            self.attention = is_disputed
 
     def _requests_met(self, by: Actor) -> dict[str, ModelFinding]:
         """A person who approves a later round, or their own request, says that it is met."""

@@ -482,3 +482,30 @@ def test_p11_what_was_found_late_blocks_nothing_once_it_is_answered(agents: Agen
     assert answered(shop, review, late, "refuted", reason="It is best.")["counts"]["blocking"] == 0
     assert (found(shop, review)[1]["state"], found(shop, review)[1]["answer"]) == ("late", "It is best.")
     assert shop.is_open_for(digest)
+
+
+def test_p11_what_a_person_found_counts_for_its_content_after_the_review_went_on(agents: AgentDesk, shop: Desk):
+    review = shop.put_up(diff=edited())
+    shop.decide(review, "changes_requested", findings=[MAJOR])
+    shop.revise(review, diff=edited(text="other"))
+    again = shop.put_up(diff=edited(), phase="2")
+    assert agents.decide(again, "approved")["verdict"] == "comment"
+    shop.do("close_review", review_id=review)
+    shop.do("close_review", review_id=again)
+    assert [one["blocking"] for one in found(shop, shop.put_up(diff=edited()))] == [True]
+
+
+def test_p11_no_second_review_of_the_content_gets_around_what_is_open_in_the_first(agents: AgentDesk, shop: Desk):
+    review, other = shop.put_up(diff=edited()), shop.put_up(diff=edited(), phase="2")
+    agents.decide(review, "changes_requested", findings=[MAJOR])
+    given = agents.decide(other, "approved")
+    assert (given["verdict"], shop.status(other)["next_action"]) == ("comment", "escalate")
+    assert review in shop.status(other)["attention"]
+    assert shop.decide(other, "approved")["verdict"] == "approved"
+
+
+def test_p11_small_findings_approve_nothing_over_a_persons_in_another_review(agents: AgentDesk, shop: Desk):
+    review, other = shop.put_up(diff=edited()), shop.put_up(diff=edited(), phase="2")
+    shop.decide(review, "changes_requested", findings=[MAJOR])
+    given = agents.decide(other, "changes_requested", findings=[NIT], read_all=True)
+    assert given["status"] == "changes_requested"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from sqlalchemy import bindparam, exists, select, text, tuple_
+from sqlalchemy import bindparam, select, text, tuple_
 
 from tandem.errors import NotFound
 from tandem.reviews import tables
@@ -36,27 +36,30 @@ _lesson = Statement(
     .order_by(_f.seq, _f.position)
     .limit(100)
 )
-_r = tables.reviews.c
-_of_persons = Statement(
+_r, _round = tables.reviews.c, tables.rounds.c
+_ended = _r.state.in_(["rejected", "closed"])
+_of_content = (
+    # A review may have gone on to other content since they were written.
+    tables.rounds.join(tables.findings, (_f.review_id == _round.review_id) & (_f.round == _round.round)).join(
+        tables.reviews, _r.id == _f.review_id
+    )
+)
+_is_open_of_content = (*equal(_r, "project"), *equal(_round, "digest"), text(f"findings.{tables.OPEN_FINDINGS}"))
+_elsewhere = Statement(
     select(tables.findings)
-    .join(tables.reviews, _r.id == _f.review_id)
+    .select_from(_of_content)
     .where(
-        *equal(_r, "project", "digest"),
+        *_is_open_of_content,
         _r.id != bindparam("but"),
-        _f.source == "person",
-        text(f"findings.{tables.OPEN_FINDINGS}"),
+        (_f.source == "person") | ((_f.source == "agent") & ~_ended & (_r.state != "approved")),
     )
     .limit(100)
 )
-_same_content = Statement(
-    select(_r.id)
-    .where(
-        *equal(_r, "project", "digest"),
-        _r.state.in_(["rejected", "closed"]),
-        _r.outcome.is_(None) | (_r.outcome != "approved"),
-        # Others are no reason to leave one of these out.
-        exists().where(_f.review_id == _r.id, text(f"findings.{tables.OPEN_FINDINGS}")),
-    )
+_refused = Statement(
+    select(_r.id, _r.event_seq)
+    .distinct()
+    .select_from(_of_content)
+    .where(*_is_open_of_content, _ended, _r.outcome.is_(None) | (_r.outcome != "approved"))
     .order_by(_r.event_seq.desc())
     .limit(100)
 )
@@ -110,14 +113,14 @@ def find_lesson(unit: Unit, project: str, fingerprint: str, severity: str) -> st
     return next((str(row[0]) for row in found if is_grave(row[1], severity)), None)
 
 
-def list_of_persons(unit: Unit, review: Review) -> list[Finding]:
-    """The open findings of persons in other reviews of the same content."""
+def list_elsewhere(unit: Unit, review: Review) -> list[Finding]:
+    """The open findings on the same content in other reviews: of persons, and of agents where they go on."""
     if review.digest is None:
         return []
-    return unit.list_of(Finding, _of_persons, project=review.project, digest=review.digest, but=review.id)
+    return unit.list_of(Finding, _elsewhere, project=review.project, digest=review.digest, but=review.id)
 
 
 def refused_before(unit: Unit, review: Review) -> list[str]:
     """The newest reviews without approval that a review goes on from: its parent, and those of the same content."""
-    same = unit.all(_same_content, project=review.project, digest=review.digest) if review.digest else []
+    same = unit.all(_refused, project=review.project, digest=review.digest) if review.digest else []
     return list(dict.fromkeys([*([review.parent_id] if review.parent_id else []), *(str(row[0]) for row in same)]))

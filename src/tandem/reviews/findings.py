@@ -175,14 +175,15 @@ def ruled(
         new.append(_request(unit, services, review, given, len(new)))
     rows = (*changed.values(), *new)
     blocking = [one for one in (known | {one.id: one for one in rows}).values() if blocks(one, threshold)]
+    # The gate opens for the content, whichever review it was approved in.
+    others = [] if blocking or is_person else finding_queries.list_elsewhere(unit, review)
+    elsewhere = [one for one in others if blocks(one, threshold)]
     if given.verdict == "approved":
-        if not blocking and not is_person:
-            # The gate opens for the content, whichever review it was approved in.
-            blocking = [one for one in finding_queries.list_of_persons(unit, review) if blocks(one, threshold)]
-        return _approving(review, rows, blocking, {one.id for one in new}, is_person=is_person)
+        return _approving(review, rows, blocking or elsewhere, {one.id for one in new}, is_person=is_person)
     if is_person or given.verdict == "rejected":
         return Ruling(given.verdict, rows)
-    if asks and request.findings and request.read_all and not blocking and request.counter_patch is None:
+    is_small = not blocking and not elsewhere
+    if asks and request.findings and request.read_all and is_small and request.counter_patch is None:
         note = "Stored as approved with notes: all that you found is small, came late, or was there before."
         return Ruling("approved", rows, notes=(note,))
     # A comment over what blocks goes on as a request for changes would.
@@ -231,14 +232,16 @@ def _approving(
             findings=[],
             count=len(own),
         )
-    if to_settle := [one for one in blocking if may_settle(one, is_person=is_person)]:
+    here = [one for one in blocking if one.review_id == review.id]
+    if to_settle := [one for one in here if may_settle(one, is_person=is_person)]:
         raise _open_findings(review, to_settle)
     if not blocking:
         return Ruling("approved", rows)
     whose = ", ".join(sorted({one.author for one in blocking}))
     elsewhere = sorted({one.review_id for one in blocking} - {review.id})
-    where = f" in {', '.join(elsewhere)}, which is the same content," if elsewhere else ""
-    why = f"A reviewer approves, and findings of {whose}{where} are open: only a person settles those."
+    where = f" on the same content, in {', '.join(elsewhere)}," if elsewhere else ""
+    who = "a person decides" if elsewhere else "only a person settles those"
+    why = f"A reviewer approves, and findings of {whose}{where} are open: {who}."
     return Ruling("comment", rows, why, (why,))
 
 

@@ -1,4 +1,4 @@
-"""Drafts, and the questions from the side that reviews have."""
+"""Drafts, the questions from the side that reviews have, and rounds by their content."""
 
 from __future__ import annotations
 
@@ -36,3 +36,5 @@ def upgrade() -> None:
         comment="What people write on the page before they send it; no event tells of it.",
     )
     op.create_index("ix_drafts_review", "drafts", ["review_id"])
+    has_digest = sa.text("digest IS NOT NULL")
+    op.create_index("ix_rounds_digest", "rounds", ["digest"], postgresql_where=has_digest, sqlite_where=has_digest)
