@@ -154,7 +154,7 @@ def read_excerpts(
     """
     asked = [(spot, spot.file) for spot in spots if spot.file is not None]
     files = _Files(handle, versions, {path for _, path in asked})
-    # What is said of a whole file may be said of one that the change deletes.
+    # A remark on a whole file may be about one that the change deletes.
     sides = {spot: [spot.side] if spot.line else ["after", "before"] for spot, _ in asked}
     found = {spot: [files.find(spot.round, side, path) for side in sides[spot]] for spot, path in asked}
     entries = {spot: all_[0] for spot, all_ in found.items() if spot.line and all_[0] and all_[0].mode != ABSENT_MODE}

@@ -81,7 +81,7 @@ def admit(unit: Unit, services: Services, before: Review, caller: Caller, review
     """The round that a reviewer would claim.
 
     Raises:
-        SelfApproval: The caller wrote what it asks to review.
+        SelfApproval: The content is their own.
         AlreadyClaimed: Another reviewer holds it.
         InvalidTransition: It cannot be claimed in its state, or waits for a person.
     """

@@ -66,14 +66,14 @@ async def add_message(services: Services, caller: Caller, request: AddMessage) -
             resolves=request.resolves,
             created_at=now,
         )
-        question_id = message_id if is_question else _still_asked(unit, before, request.resolves)
-        said = entered._replace(updated_at=now, question_id=question_id)
+        asked = message_id if is_question else _still_asked(unit, before, request.resolves)
+        said = entered._replace(updated_at=now, question_id=asked)
+        if takes_turn:
+            said = record_speaker(said, request.sender_role, _how(unit, services, before, caller, sender))
         written = writing.change_review(
             unit,
             before,
-            record_speaker(said, request.sender_role, _how(unit, services, before, caller, sender))
-            if takes_turn
-            else said,
+            said,
             actor=sender,
             kind=EventKind.MESSAGE_SENT,
             data={"message_id": message_id, "sender_role": request.sender_role, "round": before.round},
@@ -82,8 +82,7 @@ async def add_message(services: Services, caller: Caller, request: AddMessage) -
         if request.resolves is not None:
             written = _resolve(unit, written, request.resolves, message)
         onward = views.onward(unit, services, written)
-        if request.sender_role != "proposer":
-            onward["message"] = ""
+        onward |= {} if request.sender_role == "proposer" else {"message": ""}
         return views.answer(MessageSent, services.waits, unit, written, message_id=message_id, **onward)
 
     return await transact(services, caller, work, works_on=(request.review_id,))
@@ -121,7 +120,7 @@ def _is_from_the_side(unit: Unit, services: Services, before: Review, caller: Ca
 
 
 def _how(unit: Unit, services: Services, before: Review, caller: Caller, sender: str) -> str:
-    """How a side speaks: what a person asks who holds the review, and what they are answered, waits for them."""
+    """How a side speaks: a question of the person who holds the review, and its answer, wait for them."""
     if before.speaker_kind == "question":
         return "answer"
     is_asked = before.held and sender == before.reviewer_id and is_by_person(unit, services, caller, sender)
