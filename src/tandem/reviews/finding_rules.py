@@ -185,7 +185,7 @@ def after(finding: Finding, said: str, who: str, reason: str | None) -> Finding:
             allowed=[one for one, states in STEPS.items() if finding.state in states],
         )
     if said in ANSWERS:
-        # What keeps nothing back does not begin to by an answer.
+        # A finding that keeps nothing back does not begin to by an answer.
         state = finding.state if finding.state in _KEPT else said
         return finding._replace(state=state, answer=reason, answered_by=who)
     reopenings = finding.reopenings + int(said == "reopened")

@@ -186,7 +186,7 @@ def ruled(
     if asks and request.findings and request.read_all and is_small and request.counter_patch is None:
         note = "Stored as approved with notes: all that you found is small, came late, or was there before."
         return Ruling("approved", rows, notes=(note,))
-    # A comment over what blocks goes on as a request for changes would.
+    # A comment over blocking findings goes on as a request for changes would.
     return Ruling(given.verdict, rows, attention=_disagreement(review, blocking) if asks or blocking else None)
 
 

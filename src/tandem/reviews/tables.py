@@ -72,7 +72,7 @@ rounds = Table(
     partial_index("ix_rounds_description", "description_id", where="description_id IS NOT NULL"),
     partial_index("ix_rounds_diff", "diff_id", where="diff_id IS NOT NULL"),
     partial_index("ix_rounds_base_files", "base_files_id", where="base_files_id IS NOT NULL"),
-    # For what was found on a content.
+    # For findings by their content.
     partial_index("ix_rounds_digest", "digest", where="digest IS NOT NULL"),
     sqlite_with_rowid=False,
 )

@@ -259,7 +259,7 @@ def finding_moves(after: Review, found: Iterable[Finding], kind: str) -> list[Co
         (one, name)
         for one in (() if kind in _NOTHING_NEW else found)
         for name in ((one.severity, one.state) if one.seq == after.event_seq else (one.state,))
-        # What came late stays so when it is answered.
+        # A late one stays so when it is answered.
         if name != "open" and (name != "late" or one.seq == after.event_seq)
     ]
     metrics = Counter((after.category, one.author, f"{FOUND_PREFIX}{name}") for one, name in named)

@@ -75,7 +75,7 @@ class Question:
         is_text_first: Whether one begins with the text, as the choice is made already.
         fields: What else is asked; the draft keeps it by the widgets' ids.
         more: What that is, in a few words.
-        go_on: Does what is next, if something may be, after it was sent: `line` or `verdict`.
+        go_on: Goes on after it was sent, where there is a next step: `line` or `verdict`.
     """
 
     title: str
@@ -92,7 +92,7 @@ class Question:
 
 
 class Composer(ModalScreen[str]):
-    """Asks a question; ends with `sent`, or what is next, once the answer was sent, with nothing if it was left."""
+    """Asks a question; ends with `sent` or the next step once the answer was sent, with nothing if it was left."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+s", "send('sent')", "Send", priority=True),
@@ -164,7 +164,7 @@ class Composer(ModalScreen[str]):
             draft.more[name] = value
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Leave out the keys for what is next where nothing is."""
+        """Leave out the keys for the next step where there is none."""
         return self._question.go_on is not None or action != "send" or parameters == ("sent",)
 
     def _say_what_is_needed(self) -> None:
