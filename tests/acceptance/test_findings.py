@@ -175,6 +175,19 @@ def test_p11_findings_follow_their_lines_into_later_rounds(agents: AgentDesk, sh
     assert shown["place"] == changed["place"]
 
 
+def test_findings_are_found_in_the_files_of_a_branch_that_went_on(agents: AgentDesk, shop: Desk, repo: Sandbox):
+    review = shop.put_up(diff=edited(line=5))
+    agents.decide(review, "approved", findings=[{**NIT, "line": 5}, {**NIT, "line": 9}])
+    before = repo.read("a.txt").decode().splitlines(keepends=True)
+    repo.write("a.txt", "".join(["new\n", *before[:4], "better\n", *before[5:8], "gone\n", *before[9:]]))
+    repo.commit("land it and go on")
+    landed = shop.rows("list_findings", "findings", review_id=review, at="HEAD")
+    assert [(one["place"]["line"], one["place"]["changed"]) for one in landed] == [(6, False), (10, True)]
+    refused = shop.refused("INVALID_INPUT", "list_findings", review_id=review, at="no-such-branch")
+    assert refused["field"] == "at"
+    shop.refused("INVALID_INPUT", "list_findings", review_id=review, round=1, at="HEAD")
+
+
 def test_what_is_found_late_on_old_lines_is_kept_and_does_not_block(agents: AgentDesk, shop: Desk):
     review = shop.put_up(diff=edited())
     agents.decide(review, "changes_requested", findings=[MAJOR])

@@ -31,6 +31,7 @@ def listed(
         Option("--status", help="Those that no one settled, those that keep an approval back, or all."),
     ] = None,
     number: Annotated[int | None, Option("--round", metavar="N", min=1, help="Their places in this round.")] = None,
+    at: Annotated[str | None, Option("--at", metavar="COMMIT", help="Their places in the files of a commit.")] = None,
     form: Annotated[
         Literal["json", "markdown", "rdjson", "sarif"] | None,
         Option("--format", help="Print a document for other tools."),
@@ -41,7 +42,7 @@ def listed(
 ) -> Exit:
     """List the findings of a review with their places in its current round, or those of a project."""
     shown = status or ("open" if review_id is None else "all")
-    asked = given(review_id=review_id, status=shown, round=number, limit=limit, page=page)
+    asked = given(review_id=review_id, status=shown, round=number, at=at, limit=limit, page=page)
     operation = OPERATIONS["list_findings"]
     if options.as_json:
         if form is not None:

@@ -655,6 +655,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("review_id", help="Default: the open ones of the project.", metavar="REVIEW", completes="review"),
         Parameter("status", "--status", choices=("open", "blocking", "all"), help="Those that no one settled, those that keep an approval back, or all."),
         Parameter("number", "--round", kind="whole", min=1, help="Their places in this round.", metavar="N"),
+        Parameter("at", "--at", help="Their places in the files of a commit.", metavar="COMMIT"),
         Parameter("form", "--format", choices=("json", "markdown", "rdjson", "sarif"), help="Print a document for other tools."),
         Parameter("limit", "--limit", kind="whole", min=1, help="Findings a page; default: all of them."),
         Parameter("page", "--page", help="The token with which an answer goes on."),

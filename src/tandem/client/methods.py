@@ -389,6 +389,7 @@ class Operations(ABC):
         review_id: str | None = None,
         status: Literal["open", "blocking", "all"] = "all",
         round: int | None = None,
+        at: str | None = None,
         limit: int = 50,
         page: str | None = None,
     ) -> reviews_finding_contract.FindingPage:

@@ -102,13 +102,13 @@ class Repository(Handle):
             return False
         return True
 
-    def resolve_base(self, base: str | None) -> str:
+    def resolve_base(self, base: str | None, field: str = "base") -> str:
         """Id of the commit (or tree) that `base` names: HEAD by default, the empty tree before the first commit.
 
         Raises:
-            InvalidInput: There is no such commit or tree (`details.field` is `base`).
+            InvalidInput: There is no such commit or tree; `details.field` is the `field` that named it.
         """
-        return self.base(base).oid
+        return self.base(base, field).oid
 
     def file_change(self, path: str, text: str, base: str | None = None) -> ValidatedContent:
         """As `text_change`, but as the diff that it comes to, with a digest like that of every diff.

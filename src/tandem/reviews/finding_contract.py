@@ -35,6 +35,7 @@ from tandem.contract.request import (
     Refusals,
     Request,
     Text,
+    Token,
     WriteRequest,
 )
 from tandem.contract.request import ReviewId as NamedReview
@@ -116,6 +117,13 @@ class ListFindings(ProjectRequest):
         FindingStatus, Field(description="`open`: not settled. `blocking`: what keeps the approval back.")
     ] = "all"
     round: Annotated[int | None, Field(ge=1, le=LARGEST, description="Their places in this round.")] = None
+    at: Annotated[
+        Token | None,
+        Field(
+            description="Their places in the files of this branch or commit, as after landing.",
+            json_schema_extra={"unlisted": True},
+        ),
+    ] = None
     limit: PageLimit = 50
     page: PageToken = None
 

@@ -454,10 +454,12 @@ async def list_findings(services: Services, caller: Caller, request: ListFinding
     Raises:
         NotFound: There is no such review.
         Forbidden: A token for hand-offs alone asks for more than those of a hand-off's review.
-        InvalidInput: Neither review nor project is known, or the page token is none of ours.
+        InvalidInput: Neither review nor project is known, there is no such commit, or the page token is none of ours.
     """
     pages.check_limit(services, request.limit)
     place = pages.decode(services, request.page, int, int) if request.page else finding_queries.BEFORE_ALL
+    if request.at is not None and (request.review_id is None or request.round is not None):
+        raise InvalidInput("at takes the findings of one review: name review_id, and no round.", field="at")
 
     for_handoffs = caller.access is not None and not caller.access.roles & ALL
 
@@ -482,7 +484,9 @@ async def list_findings(services: Services, caller: Caller, request: ListFinding
     listed, following = pages.cut(services, found, request.limit, lambda one: (one.seq, one.position))
     if request.status == "blocking":
         listed = [one for one in listed if blocks(one, known.threshold)]
-    return FindingPage(await shown(services, known._replace(findings=listed), request.round), counts, following)
+    return FindingPage(
+        await shown(services, known._replace(findings=listed), request.round, request.at), counts, following
+    )
 
 
 class Known(NamedTuple):
@@ -505,12 +509,12 @@ def of_review(unit: Unit, services: Services, review: Review) -> Known:
     return Known(review, known, threshold_of(unit, services, review.project))
 
 
-async def shown(services: Services, known: Known, number: int | None) -> tuple[FindingView, ...]:
-    """Findings as they are answered, those of a review with their places in a round, by default the current one."""
+async def shown(services: Services, known: Known, number: int | None, at: str | None = None) -> tuple[FindingView, ...]:
+    """Findings as they are answered, those of a review with their places at a commit or in a round."""
     where: dict[str, PlaceView] = {}
     if known.review is not None:
         spots = [Spot(one.id, one.round, _SIDES[one.side], one.file, one.line, one.end_line) for one in known.findings]
-        found = await places.places(services, known.review.id, spots, number or known.review.round)
+        found = await places.places(services, known.review.id, spots, number or known.review.round, at)
         where = {name: PlaceView(*place) for name, place in found.items()}
     return tuple(view(one, known.threshold, where.get(one.id)) for one in known.findings)
 

@@ -17,31 +17,39 @@ from tandem.reviews.queries import RoundContent
 from tandem.store.base import Unit
 
 T = TypeVar("T")
+_AT = 0
+"""The number of no round: that of a commit."""
 
 
 async def places(
-    services: Services, review_id: str, spots: Iterable[Spot], target: int | None = None
+    services: Services, review_id: str, spots: Iterable[Spot], target: int | None = None, at: str | None = None
 ) -> dict[str, Place]:
-    """Where spots of a review stand in a round of it, by default the current one, by their ids.
+    """Where spots of a review stand in a round of it, by default the current one, or at a commit, by their ids.
 
     Where that cannot be found out a place is as it was said, with `changed` None.
 
     Raises:
         NotFound: There is no such review or round.
+        InvalidInput: There is no such commit.
     """
     asked = list(spots)
     if not asked:
         return {}
-    if target is None:
+    if at is not None:
+        target = _AT
+    elif target is None:
         target = (await services.store.read(lambda unit: reviews.get(unit, review_id))).round
     to = target
     from_rounds = {spot.round for spot in asked if spot.file is not None} - {to}
 
     def find(repository: Repository, versions: Mapping[int, Version]) -> dict[str, Place]:
+        if at is not None:
+            commit = repository.resolve_base(at, "at")
+            versions = {**versions, _AT: Version(RoundPatch(commit, None, ()), commit)}
         return repository.find_places(versions, asked, to)
 
     # Of spots that stay in their own round there is nothing to read.
-    found = await _looked_at(services, review_id, {*from_rounds, to}, find) if from_rounds else None
+    found = await _looked_at(services, review_id, {*from_rounds, to} - {_AT}, find) if from_rounds else None
     return {spot.id: as_said(spot, to) for spot in asked} if found is None else found
 
 
@@ -92,7 +100,9 @@ async def _looked_at(
                 return await asyncio.to_thread(
                     lambda: work(repository, {one.round.round: _version(repository, one) for one in found})
                 )
-    except TandemError:
+    except TandemError as error:
+        if error.details.get("field") == "at":
+            raise
         # A reader still sees the findings where they were made.
         return None
 
