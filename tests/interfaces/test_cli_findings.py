@@ -43,10 +43,10 @@ def test_findings_are_listed_with_their_numbers_and_everywhere_these_are_the_sam
 
 
 def test_what_a_finding_says_is_listed_apart(tandem: Inside) -> None:
-    more = {"category": "tests", "failure": "Always.", "suggestion": "", "pre_existing": True, "end_line": 3}
+    more = {"category": "tests", "failure": "Always.", "suggestion": "", "pre_existing": True, "end_line": 2}
     review_id, [one, *_] = found(tandem, {**MAJOR, **more, "line": 1})
     shown = [" ".join(line.split()) for line in tandem.run("findings", review_id).stdout.splitlines()]
-    assert any(line.startswith(f"major open was there before the change a.txt:1-3 {one} rita") for line in shown)
+    assert any(line.startswith(f"major open was there before the change a.txt:1-2 {one} rita") for line in shown)
     at = shown.index("A word is wanted.")
     assert shown[at + 1 : at + 4] == ["kind tests", "how it fails Always.", "suggestion delete the lines"]
 
