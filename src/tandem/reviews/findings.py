@@ -175,19 +175,22 @@ def ruled(
         new.append(_request(unit, services, review, given, len(new)))
     rows = (*changed.values(), *new)
     blocking = [one for one in (known | {one.id: one for one in rows}).values() if blocks(one, threshold)]
-    # The gate opens for the content, whichever review it was approved in.
-    others = [] if blocking or is_person else finding_queries.list_elsewhere(unit, review)
-    elsewhere = [one for one in others if blocks(one, threshold)]
     if given.verdict == "approved":
-        return _approving(review, rows, blocking or elsewhere, {one.id for one in new}, is_person=is_person)
+        kept = blocking or ([] if is_person else _elsewhere(unit, review, threshold))
+        return _approving(review, rows, kept, {one.id for one in new}, is_person=is_person)
     if is_person or given.verdict == "rejected":
         return Ruling(given.verdict, rows)
-    is_small = not blocking and not elsewhere
-    if asks and request.findings and request.read_all and is_small and request.counter_patch is None:
+    may_approve = asks and request.findings and request.read_all and request.counter_patch is None
+    if may_approve and not blocking and not _elsewhere(unit, review, threshold):
         note = "Stored as approved with notes: all that you found is small, came late, or was there before."
         return Ruling("approved", rows, notes=(note,))
     # A comment over blocking findings goes on as a request for changes would.
     return Ruling(given.verdict, rows, attention=_disagreement(review, blocking) if asks or blocking else None)
+
+
+def _elsewhere(unit: Unit, review: Review, threshold: str) -> list[Finding]:
+    """The findings in other reviews that block: the gate opens for the content, whichever review approves it."""
+    return [one for one in finding_queries.list_elsewhere(unit, review) if blocks(one, threshold)]
 
 
 def _answered(
