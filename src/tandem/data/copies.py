@@ -206,11 +206,13 @@ async def _make(file: Path, name: str, header: portable.Header, path: Path, told
     """Make a SQLite database of a copy, and bring it to this version's schema."""
     url = _SQLITE + path.as_posix()
     is_older = header.schema != TANDEM.version
-    # From before the first migration, rows go into the tables of that one as far as they fit.
-    is_known = header.schema in TANDEM.revisions
-    former = TANDEM.former(header.schema, header.ddl) if is_known else TANDEM.former(TANDEM.revisions[0])
+    schema = TANDEM
+    if is_older:
+        # From before the first migration, rows go into the tables of that one as far as they fit.
+        is_known = header.schema in TANDEM.revisions
+        schema = TANDEM.former(header.schema, header.ddl) if is_known else TANDEM.former(TANDEM.revisions[0])
     epoch = log.new_epoch()
-    async with _opened(url, former if is_older else TANDEM) as store:
+    async with _opened(url, schema) as store:
         await _fill(store, file, name, told, None if is_older else epoch)
     if is_older:
         async with _opened(url, TANDEM) as upgraded:
