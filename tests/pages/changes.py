@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import parse_qs
 
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Response, expect
 
 from tests.acceptance.reviewing import Desk, edited
 from tests.git.sandbox import Sandbox
@@ -27,6 +28,16 @@ def held(page: Page, shop: Desk, **proposal: Any) -> str:
     page.goto(f"/reviews/{review}")
     expect(page.get_by_text("You hold it.")).to_be_visible()
     return review
+
+
+def keeps(page: Page, text: str, *, field: str = "body") -> Any:
+    """A block that ends when the broker has the draft with this text: an earlier state of it may be on its way."""
+
+    def has_text(one: Response) -> bool:
+        is_saved = one.url.endswith("/drafts") and one.request.method == "POST" and one.ok
+        return is_saved and text in parse_qs(one.request.post_data or "").get(field, [])
+
+    return page.expect_response(has_text)
 
 
 def line(page: Page, number: int, *, side: str = "after") -> Locator:

@@ -6,7 +6,8 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.acceptance.reviewing import PROPOSER, Desk, edited
-from tests.pages.changes import held, line
+from tests.acceptance.staffed import until
+from tests.pages.changes import held, keeps, line
 from tests.pages.conftest import Check
 from tests.pages.windows import Windows, write
 
@@ -15,9 +16,8 @@ EDITOR = "Finding on a.txt:2"
 
 def typed(page: Page, text: str, label: str = EDITOR) -> None:
     """Type into a field, until the broker has it."""
-    with page.expect_response(lambda one: one.url.endswith("/drafts") and one.request.method == "POST") as saved:
+    with keeps(page, text):
         page.get_by_label(label).fill(text)
-    assert saved.value.ok
 
 
 def looked_at(page: Page) -> None:
@@ -65,7 +65,7 @@ def test_an_open_editor_is_not_left_behind_by_a_verdict(page: Page, shop: Desk, 
     dialog(page).get_by_role("button", name="Send with it").click()
     expect(page.locator("table.diff .thread").get_by_text("Why two?")).to_be_visible()
     assert (comments(shop, review), shop.status(review)["status"]) == (["Why two?"], "approved")
-    assert drafts(shop, review) == []
+    until(lambda: not drafts(shop, review), "no draft is left")
     page.reload()
     expect(page.locator("table.diff .thread").get_by_text("Why two?")).to_be_visible()
     expect(page.locator(".pending-state")).to_have_count(0)
@@ -144,7 +144,7 @@ def test_forms_come_back_in_another_browser_marked(
     button = "Comment" if kind == "verdict" else "Send the message"
     other.get_by_role("button", name=button, exact=True).click()
     expect(other.locator("#stream").get_by_text("Half a thought")).to_be_visible()
-    assert drafts(shop, review) == []
+    until(lambda: not drafts(shop, review), "no draft is left")
     looked_at(page)
     expect(page.get_by_label(label)).to_have_value("")
 

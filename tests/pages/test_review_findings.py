@@ -9,7 +9,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.acceptance.reviewing import PROPOSER, Desk, edited
 from tests.git.sandbox import Sandbox
-from tests.pages.changes import held, line, staged
+from tests.pages.changes import held, keeps, line, staged
 from tests.pages.conftest import Check, Shot
 from tests.pages.windows import Windows, write
 
@@ -242,7 +242,7 @@ def test_a_whole_finding_is_written_at_a_line(page: Page, shop: Desk, windows: W
     page.evaluate("window.scrollTo(0, 0)")  # what the head covers is no target
     axe(page)
     # Everything of it is in another window, too, and comes back after the page is loaded again.
-    with page.expect_response(lambda one: one.url.endswith("/drafts") and one.request.method == "POST"):
+    with keeps(page, "best\nline three", field="suggestion"):
         suggestion.fill("best\nline three")
     other = windows.open("ada", at=f"/reviews/{review}")
     expect(other.locator(".pending-where")).to_contain_text("a.txt:2–3 · minor · security · with a suggestion")

@@ -27,10 +27,11 @@
     flushIn(0);
   }
 
-  // What was sent: the broker has discarded it by itself.
+  // What was sent: the broker has discarded it by itself. What was being saved meanwhile may have come after that.
   function forget(id) {
     due.delete(id);
-    if (known.delete(id) || going.has(id)) windows.postMessage(location.pathname);
+    if (going.has(id)) drop(id);
+    else if (known.delete(id)) windows.postMessage(location.pathname);
   }
 
   function flushIn(milliseconds) {
