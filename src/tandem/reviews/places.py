@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
+from tandem.core.recent import Recent
 from tandem.errors import TandemError
 from tandem.git.repository import Repository
 from tandem.git.rounds import RoundPatch
@@ -19,6 +20,8 @@ from tandem.store.base import Unit
 T = TypeVar("T")
 _AT = 0
 """The number of no round: that of a commit."""
+_kept = Recent[tuple[str, int, Spot], Place](20_000, lambda _: 1)
+"""Places that were found, by review, round and spot: rounds do not change."""
 
 
 async def places(
@@ -32,14 +35,16 @@ async def places(
         NotFound: There is no such review or round.
         InvalidInput: There is no such commit.
     """
-    asked = list(spots)
-    if not asked:
+    wanted = list(spots)
+    if not wanted:
         return {}
     if at is not None:
         target = _AT
     elif target is None:
         target = (await services.store.read(lambda unit: reviews.get(unit, review_id))).round
     to = target
+    kept = {spot.id: place for spot in wanted if at is None and (place := _kept.get((review_id, to, spot)))}
+    asked = [spot for spot in wanted if spot.id not in kept]
     from_rounds = {spot.round for spot in asked if spot.file is not None} - {to}
 
     def find(repository: Repository, versions: Mapping[int, Version]) -> dict[str, Place]:
@@ -50,7 +55,12 @@ async def places(
 
     # Of spots that stay in their own round there is nothing to read.
     found = await _looked_at(services, review_id, {*from_rounds, to} - {_AT}, find) if from_rounds else None
-    return {spot.id: as_said(spot, to) for spot in asked} if found is None else found
+    if found is None:
+        return kept | {spot.id: as_said(spot, to) for spot in asked}
+    for spot in asked if at is None else ():
+        if found[spot.id].changed is not None:
+            _kept.put((review_id, to, spot), found[spot.id])
+    return kept | found
 
 
 async def excerpts(services: Services, review_id: str, spots: Iterable[Spot], around: int) -> dict[str, Excerpt]:

@@ -96,7 +96,8 @@ class Acts:
     def groups(self) -> list[tuple[str, list[FindingView]]]:
         """The person's own findings and those of others, each with a heading that counts them."""
         own = [one for one in self.view.findings if one.source == "person" and self.view.names.include(one.author)]
-        others = [one for one in self.view.findings if one not in own]
+        theirs = {one.finding_id for one in own}
+        others = [one for one in self.view.findings if one.finding_id not in theirs]
         return [
             (f"{whose} {len(found)} {'findings' if len(found) > 1 else 'finding'}: {_counted(found)}".strip(), found)
             for whose, found in (("Your", own), ("Others'" if own else "", others))
@@ -130,8 +131,11 @@ class Acts:
 
     def applicable(self) -> list[FindingView]:
         """Those whose suggestions can be made a counter-patch."""
-        may = bool(self.view.person) and self.view.is_open and self.view.is_current
-        return [one for one in self.view.findings if may and is_applicable(one)]
+        return [one for one in self.view.findings if self.applies(one)]
+
+    def applies(self, one: FindingView) -> bool:
+        """Whether it is one of those."""
+        return bool(self.view.person) and self.view.is_open and self.view.is_current and is_applicable(one)
 
     def answers(self, finding_id: str) -> tuple[DiscussionEntry, ...]:
         """The messages that are about a finding."""
