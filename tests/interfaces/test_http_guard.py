@@ -116,6 +116,23 @@ async def test_an_absurd_content_length_is_refused(served: Served):
     writer.close()
 
 
+async def test_a_refusal_comes_once_the_request_is_there(served: Served):
+    # A proxy that sends the body after the head would lose an answer in between.
+    served.health.phase = BrokerPhase.DRAINING
+    try:
+        reader, writer = await asyncio.open_connection(served.host, served.port)
+        writer.write(b"POST /api/v1/echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n")
+        await writer.drain()
+        answer = asyncio.ensure_future(reader.readline())
+        assert (await served.http.post("/api/v1/echo", json={})).status_code == 503
+        assert not answer.done()
+        writer.write(b"{}")
+        assert (await answer).split()[1] == b"503"
+        writer.close()
+    finally:
+        served.health.phase = BrokerPhase.READY
+
+
 async def test_a_client_that_leaves_while_sending_is_forgotten(served: Served):
     _, writer = await asyncio.open_connection(served.host, served.port)
     writer.write(b"POST /api/v1/echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Protocol
 
@@ -37,7 +39,9 @@ HEALTH_PATH = "/healthz"
 METRICS_PATH = "/metrics"
 OPENAPI_PATH = PREFIX + "openapi.json"
 BODY_LIMIT_BYTES = 16_000_000
-
+# So much of the body of a refused request is taken off the line, and so long is waited for it.
+_UNREAD_BYTES = 64_000
+_UNREAD_SECONDS = 5
 
 Answer = Callable[[Exchange], Awaitable[None]]
 _READ = ("GET", "HEAD")
@@ -177,8 +181,15 @@ class Application:
         await answer(exchange)
 
     async def _answer_body(self, answer: Callable[[Exchange, bytes], Awaitable[None]], exchange: Exchange) -> None:
-        """Have a request answered with its body; nothing of it is read before the caller is let in."""
-        await self._admit(exchange)
+        """Have a request answered with its body, of which nothing is looked at before the caller is let in."""
+        try:
+            await self._admit(exchange)
+        except TandemError:
+            # A proxy that is still sending a body loses the answer to it.
+            with suppress(TandemError, ClientGone, TimeoutError):
+                async with asyncio.timeout(_UNREAD_SECONDS):
+                    await read_body(exchange, _UNREAD_BYTES)
+            raise
         await answer(exchange, await read_body(exchange, self._body_limit_bytes))
 
     async def _admit(self, exchange: Exchange) -> None:
