@@ -37,7 +37,7 @@ PAGES = {
     "counter-patch": "/reviews/{change}/edit",
     "nowhere": "/reviews/nowhere",
 }
-WIDTHS = (360, 1280, 2560)
+WIDTHS = (320, 1280, 2560)
 # The same page in another form: one look of axe is enough, and nobody needs three pictures.
 FORMS = ("review-split", "review-since", "nowhere")
 _MOST_LINKS = 300
@@ -128,6 +128,16 @@ def test_every_page_reads_without_scripts(kept_windows: OpenWindows, stock: Stoc
         page.get_by_role("link", name="Charge again when the payment provider is away").first.click()
         for words in ("for some seconds after each of its releases", "Idempotency-Key", "charge twice", "codex-2"):
             expect(page.locator("main")).to_contain_text(words)
+
+
+def test_pages_are_compressed_for_who_takes_it(reader: httpx.Client, stock: Stock) -> None:
+    for name in ("inbox", "review"):
+        with reader.stream("GET", address(name, stock)) as packed:
+            sent = sum(map(len, packed.iter_raw()))
+        plain = reader.get(address(name, stock), headers={"accept-encoding": "identity"})
+        assert (packed.headers["content-encoding"], packed.headers["vary"]) == ("gzip", "Accept-Encoding")
+        assert "content-encoding" not in plain.headers
+        assert sent < len(plain.content) / 3
 
 
 def test_every_link_leads_to_a_page(stock: Stock, reader: httpx.Client) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.formparsers import MultiPartException
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route, Router
@@ -69,6 +70,9 @@ ROUTES: tuple[PageRoute, ...] = (
     *login.ROUTES,
 )
 
+_COMPRESSION = 3
+"""It takes 4 ms to make a page of 620 kB one of 33; the highest takes thrice as long, for 27."""
+
 
 class PagesApp:
     """Answers every request for a page."""
@@ -89,7 +93,9 @@ class PagesApp:
         filters: dict[str, Callable[..., Any]] = self._templates.filters
         filters["when"] = partial(when, self._backend.clock)
         static = PageRoute("/static/{stamp}/{name:path}", files.serve, needs_broker=False, is_open=True, inbox_rows=0)
-        self._router = Router([self._route(one) for one in (*ROUTES, static)], redirect_slashes=False)
+        router = Router([self._route(one) for one in (*ROUTES, static)], redirect_slashes=False)
+        # What could be guessed by the length of an answer opens no form: `check` asks where each comes from.
+        self._router = GZipMiddleware(router, compresslevel=_COMPRESSION)
 
     async def serve(self, exchange: Exchange) -> None:
         """Answer one request.
