@@ -140,6 +140,14 @@ def test_pages_are_compressed_for_who_takes_it(reader: httpx.Client, stock: Stoc
         assert sent < len(plain.content) / 3
 
 
+def test_an_address_without_a_page_leads_on(reader: httpx.Client) -> None:
+    browser = {"accept": "text/html,*/*"}
+    for path, told in (("/nope", "There is no page at this address."), ("/reviews/rv_x", "There is no review rv_x.")):
+        answer = reader.get(path, headers=browser)
+        assert (answer.status_code, told in answer.text, 'href="/queue"' in answer.text) == (404, True, True)
+    assert reader.get("/nope", headers={"accept": "*/*"}).json()["error"]["code"] == "NOT_FOUND"
+
+
 def test_every_link_leads_to_a_page(stock: Stock, reader: httpx.Client) -> None:
     seen: dict[str, str] = dict.fromkeys(TABS, "the navigation")
     shapes: dict[str, int] = {}

@@ -146,7 +146,7 @@ class Application:
             TRACEPARENT.set(traceparent.decode("latin-1"))
         try:
             self._guard.check(exchange)
-            methods, answer = self._find(exchange.path)
+            methods, answer = self._find(exchange)
             if exchange.method not in methods:
                 raise MethodNotAllowed(*methods)
             await answer(exchange)
@@ -157,12 +157,13 @@ class Application:
         except Exception as error:  # noqa: BLE001 - the edge: every other fault becomes an answer, and is logged
             await _refuse(unexpected(error, self._clock, "request failed", path=exchange.path), exchange)
 
-    def _find(self, path: str) -> tuple[tuple[str, ...], Answer]:
-        """The methods that an address takes, and what answers them.
+    def _find(self, exchange: Exchange) -> tuple[tuple[str, ...], Answer]:
+        """The methods that an address takes, and what answers them; a browser gets a page wherever it goes.
 
         Raises:
             NotFound: There is nothing.
         """
+        path = exchange.path
         found = self._routes.get(path)
         if found is not None:
             return found
@@ -170,7 +171,8 @@ class Application:
             return ("POST",), partial(self._answer_body, partial(self._api.serve, self._api.find(path)))
         if self._mirrors is not None and path.startswith(GIT_PREFIX):
             return ("GET", "POST"), partial(self._answer_admitted, self._mirrors.serve)
-        if self._pages is not None and self._pages.has(path):
+        is_browser = exchange.method in _READ and b"text/html" in exchange.headers.get(b"accept", b"")
+        if self._pages is not None and (is_browser or self._pages.has(path)):
             return (*_READ, "POST"), self._pages.serve
         path = path[:200]
         allowed = [PREFIX + "<operation>", *sorted(self._routes)]
