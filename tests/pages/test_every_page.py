@@ -37,7 +37,9 @@ PAGES = {
     "counter-patch": "/reviews/{change}/edit",
     "nowhere": "/reviews/nowhere",
 }
-WIDTHS = (320, 1280, 2560)
+WIDTHS = (320, 390, 1024, 1280, 2560)
+ONE_ROW = 50
+"""What the head of a page is lower than, in pixels."""
 # The same page in another form: one look of axe is enough, and nobody needs three pictures.
 FORMS = ("review-split", "review-since", "nowhere")
 _MOST_LINKS = 300
@@ -109,6 +111,9 @@ def test_a_page_fits_its_window_and_is_accessible_in_both_themes(
         for width in WIDTHS:
             page.set_viewport_size({"width": width, "height": 900})
             assert_fits(page)
+            head = page.locator("header.top").bounding_box()
+            assert head, "no head"
+            assert head["height"] < ONE_ROW, width
         page.set_viewport_size({"width": 1280, "height": 900})
         shot(page, f"{name}-light")
         page.emulate_media(color_scheme="dark")

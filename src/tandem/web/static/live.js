@@ -247,4 +247,6 @@
     }
     theme.textContent = `Theme: ${chosen}`;
   });
+  // Where the pages in the head have no room, the shown one is to be seen.
+  document.querySelector(".top [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
 })();
