@@ -23,7 +23,9 @@ VARIABLE = "FORKED_HOOKS"
 _PYTHON = """\
 #!/bin/sh
 if { true </dev/tty; } 2>/dev/null || [ -f /dev/stdin ] || [ -S /dev/stdin ] || [ -f /dev/stdout ] ||
-    [ -S /dev/stdout ] || [ -f /dev/stderr ] || [ -S /dev/stderr ] || ! mkfifo <<folder>>/$$; then exec <<python>> "$@"; fi
+    [ -S /dev/stdout ] || [ -f /dev/stderr ] || [ -S /dev/stderr ] || ! mkfifo <<folder>>/$$; then
+    exec <<python>> "$@"
+fi
 exec 7>&1 8<&0 9<><<folder>>/$$
 echo $$ ><<folder>>/orders
 read -r status <&9

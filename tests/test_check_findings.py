@@ -131,8 +131,14 @@ def test_a_suppression_that_is_not_accepted_settles_nothing() -> None:
     assert len(read(sarif(result(suppressions=[{"kind": "external", "status": "underReview"}])))) == 1
 
 
+def test_a_message_has_its_arguments_in_their_places() -> None:
+    said = {"text": "{0} is not {1}, {{0}} {2}", "arguments": ["one", "two"]}
+    assert [one.claim for one in read(sarif(result(message=said)))] == ["one is not two, {0} {2}"]
+
+
 def test_a_result_without_a_place_is_about_the_whole_change() -> None:
-    assert read(sarif({"message": {"text": "wrong"}})) == [ReportedFinding(None, None, None, "minor", None, "wrong")]
+    for document in (sarif({"message": {"text": "wrong"}}), {"diagnostics": [{"message": "wrong"}]}):
+        assert read(document) == [ReportedFinding(None, None, None, "minor", None, "wrong")]
 
 
 def test_a_range_that_ends_where_a_line_begins_ends_before_that_line() -> None:

@@ -24,7 +24,7 @@ TAKES: dict[str, set[str]] = {
     **dict.fromkeys(ANSWERS, _OPEN),
     "verified": _OPEN,
     "upheld": {"refuted", "deferred"},
-    "reopened": {*ANSWERS, "verified", "upheld", "late", "suppressed"},
+    "reopened": {*_OPEN, "verified", "upheld", "suppressed"},
 }
 """The states in which a finding takes an answer."""
 TALKED = ("pending", *HELD, "changes_requested", "approved")
@@ -209,6 +209,8 @@ class Reviewed(ModelReview):
         by.require("admin")
         if self.state != "pending" and not self.attention:
             raise Refused("INVALID_TRANSITION")
+        if self.attention and not by.is_person:
+            raise Refused("FORBIDDEN")
         self.attention = False
 
     def close(self) -> None:
@@ -237,7 +239,8 @@ class Reviewed(ModelReview):
             *(["SELF_APPROVAL"] if self.is_own(by.name) else []),
         ]:
             raise Refused(*wrong)
-        changed = {name: settled(self.findings[name], answer, by) for name, answer in said.answers.items()}
+        now = self.rounds[-1]
+        changed = {name: settled(self.findings[name], now, answer, by) for name, answer in said.answers.items()}
         if said.verdict == "approved" and by.is_person:
             changed = self._requests_met(by) | changed
         new = [self._made(shop, by, one) for one in said.found]
@@ -343,14 +346,16 @@ class Reviewed(ModelReview):
                 raise Refused("NOT_CLAIMANT")
         if self.is_own(by.name):
             raise Refused("SELF_APPROVAL")
-        found = settled(self.findings[name], answer, by)
+        found = settled(self.findings[name], self.rounds[-1], answer, by)
         if self.approved is not None and found.blocks(shop.threshold):
             raise Refused("INVALID_TRANSITION")
         self.findings[name] = found
 
 
-def settled(before: ModelFinding, answer: str, by: Actor) -> ModelFinding:
+def settled(before: ModelFinding, now: Round, answer: str, by: Actor) -> ModelFinding:
     """A finding as a reviewer settles or reopens it."""
+    if now.is_accepted_patch and is_one(by.name, now.author) and not is_one(by.name, before.author):
+        raise Refused("SELF_APPROVAL")
     if is_one(by.name, before.answered_by):
         raise Refused("SELF_APPROVAL")
     if before.is_person and not by.is_person:
@@ -358,7 +363,7 @@ def settled(before: ModelFinding, answer: str, by: Actor) -> ModelFinding:
     if before.state not in TAKES[answer]:
         raise Refused("INVALID_TRANSITION")
     teaches = answer == "upheld" and before.state == "refuted" and before.known_by is not None
-    again = answer == "reopened"
+    again = answer == "reopened" and before.state not in ("open", "reopened")
     return replace(
         before,
         state=answer,

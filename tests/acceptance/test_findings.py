@@ -325,6 +325,45 @@ def test_p11_a_counter_patch_that_is_accepted_ends_no_dispute(agents: AgentDesk,
     agents.refused("INVALID_TRANSITION", "claim_review", review_id=review, reviewer_id=OTHER)
 
 
+def test_p11_who_wrote_the_content_settles_nothing_that_others_found_on_it(agents: AgentDesk, shop: Desk):
+    review = shop.put_up(diff=edited())
+    patch = agents.decide(review, "changes_requested", counter_patch=edited(text="patched"))
+    shop.accept(review, patch["counter_patch_id"])
+    agents.verdict(review, "changes_requested", agents.claim(review, OTHER), findings=[MAJOR])
+    [major] = found(shop, review)
+    answered(shop, review, major["finding_id"], "refuted", reason="It is.")
+    generation = agents.claim(review)
+    said = {"review_id": review, "verdict": "approved", "claim_generation": generation}
+    for word in ("verified", "upheld"):
+        told = [{"finding_id": major["finding_id"], "answer": word}]
+        agents.refused("SELF_APPROVAL", "submit_verdict", **said, answers=told)
+
+
+def test_what_still_fails_without_an_answer_is_reopened_and_counts_as_no_answer(agents: AgentDesk, shop: Desk):
+    review = shop.put_up(diff=edited())
+    agents.decide(review, "changes_requested", findings=[MAJOR])
+    [major] = found(shop, review)
+    shop.revise(review, diff=edited(text="best"))
+    still = [{"finding_id": major["finding_id"], "answer": "reopened", "reason": "As before."}]
+    agents.decide(review, "changes_requested", answers=still)
+    [now] = found(shop, review)
+    assert (now["state"], now["settled_reason"], now["blocking"]) == ("reopened", "As before.", True)
+
+
+@pytest.mark.parametrize("how", ["released", "revised"])
+def test_p11_what_came_of_a_persons_question_is_read_before_an_agent_decides(agents: AgentDesk, shop: Desk, how: str):
+    review = shop.put_up(diff=edited())
+    generation = shop.claim(review)
+    shop.say(review, "reviewer", "Is it tested?", claim_generation=generation)
+    if how == "released":
+        shop.do("release_claim", review_id=review, claim_generation=generation)
+    else:
+        shop.revise(review, diff=edited(text="best"))
+    assert f"{REVIEWER} asked something" in shop.status(review)["attention"]
+    agents.refused("INVALID_TRANSITION", "claim_review", review_id=review, reviewer_id=OTHER)
+    shop.decide(review, "approved")
+
+
 def test_a_deleted_line_is_never_found_late(agents: AgentDesk, shop: Desk, repo: Sandbox):
     review = shop.put_up(diff=edited())
     agents.decide(review, "changes_requested", findings=[MAJOR])
@@ -431,6 +470,7 @@ def test_p11_a_dispute_stays_a_persons_until_a_verdict_or_a_retry(
         # On a trusted broker's command line it states its name.
         with Desk(broker.url, shop.project, agent="codex/7") as agent:
             agent.refused("INVALID_TRANSITION", "claim_review", review_id=review, reviewer_id=OTHER)
+            agent.refused("FORBIDDEN", "retry_review", review_id=review)
     if verdict == "comment":
         shop.do("retry_review", review_id=review)
         assert agents.do("claim_review", reviewer_id=OTHER)["review_id"] == review

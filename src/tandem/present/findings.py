@@ -182,7 +182,7 @@ def _told(finding: Finding) -> list[str]:
         " · ".join(_words(one) for one in (finding["finding_id"], *about) if one),
         _prose(finding["claim"]),
     ]
-    for name, title in (("failure", "How it fails:"), ("answer", "Answer:")):
+    for name, title in (("failure", "How it fails:"), ("answer", "Answer:"), ("settled_reason", "Settled:")):
         if finding.get(name):
             parts += [title, _prose(finding[name])]
     if finding.get("suggestion") is not None:

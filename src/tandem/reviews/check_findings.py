@@ -34,6 +34,7 @@ _NEAR_LINES = 3
 _BEGINS = re.compile(r"^\ufeff?[ \t]*(?=\{)", re.MULTILINE)
 _FILE = re.compile(r"file:(?://(?:localhost)?)?(?:/(?=[A-Za-z]:/)|(?=/))")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+_PLACES = re.compile(r"\{\{|\}\}|\{\d+\}")
 _CRITICAL = re.compile(r"(?:9|10)(?:\.\d+)?")
 """Of the scores of `security-severity`, from 0 to 10."""
 _DECODER = json.JSONDecoder()
@@ -175,6 +176,7 @@ def _of_run(run: Any, tree: _Tree) -> Iterator[ReportedFinding]:
         name = _at(result, "ruleId") or _at(result, "rule", "id")
         rule = _at(by_id, name) or _at(rules, _at(result, "ruleIndex"))
         claim = _at(result, "message", "text") or _at(rule, "messageStrings", _at(result, "message", "id"), "text")
+        claim = _filled(claim, _list(result, "message", "arguments"))
         region = _sarif_region(_at(place, "region"))
         finding = _finding(file, region, _sarif_severity(result, rule), name or _at(rule, "id"), claim)
         if finding is None:
@@ -186,6 +188,14 @@ def _of_run(run: Any, tree: _Tree) -> Iterator[ReportedFinding]:
             edits = [(_sarif_region(_at(one, "deletedRegion")), _at(one, "insertedContent", "text")) for one in parts]
             finding = _with_suggestion(finding, edits, tree.lines(file), unit)
         yield finding
+
+
+def _filled(claim: Any, arguments: list[Any]) -> Any:
+    """A message with its arguments in their places; those are told apart from doubled braces."""
+    if not arguments or not isinstance(claim, str):
+        return claim
+    kept = {"{{": "{", "}}": "}", **{f"{{{at}}}": _text(one) for at, one in enumerate(arguments)}}
+    return _PLACES.sub(lambda found: kept.get(found[0], found[0]), claim)
 
 
 def _is_settled(result: Any) -> bool:
@@ -223,16 +233,17 @@ def _sarif_region(region: Any) -> _Region | None:
 
 
 def _of_diagnostic(one: Any, tree: _Tree, severity: Any) -> Iterator[ReportedFinding]:
-    file = tree.path(_at(one, "location", "path"))
+    path = _at(one, "location", "path")
+    file = tree.path(path)
     given = _at(one, "severity") or severity
     grade = _SEVERITIES.get(given, "minor") if isinstance(given, str | int) else "minor"
     region = _rdjson_region(_at(one, "location", "range"))
     finding = _finding(file, region, grade, _at(one, "code", "value"), _at(one, "message"))
-    if file is None or finding is None:
+    if finding is None or (file is None and path is not None):
         return
     # Several may be parts of one suggestion, or different ones: tools do either.
     offered = _list(one, "suggestions")
-    if len(offered) == 1:
+    if len(offered) == 1 and file is not None:
         edit = _rdjson_region(_at(offered[0], "range")), _at(offered[0], "text")
         finding = _with_suggestion(finding, [edit], tree.lines(file), _UTF_8)
     yield finding

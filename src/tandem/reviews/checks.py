@@ -376,7 +376,8 @@ def _begun(
         for one in (reviews.list_alike_checks(unit, before, request.tree) if request.tree else ())
         if (other := grounds.parsed(one.ground)) is not None and other.commit == request.commit
     ]
-    known = next((one for one in alike if one.tells_of(before)), None)
+    told = (one for one in alike if one.tells_of(before))
+    known = next((one for one in told if not findings_of_checks.went_on(unit, one, before.review_id)), None)
     # Asked for once more, for a reason, it is to run: the caller does not believe the known result.
     if known is not None and before.reason is None:
         same = f"{known.review_id}, round {known.round}"

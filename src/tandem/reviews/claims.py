@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from tandem.contract import answer
 from tandem.contract.caller import Caller
 from tandem.core.clock import MICROSECONDS, isoformat
-from tandem.errors import InvalidTransition, StaleClaim, TandemError, Unavailable
+from tandem.errors import Forbidden, InvalidTransition, StaleClaim, TandemError, Unavailable
 from tandem.reviews import claim_rules as claims
 from tandem.reviews import contents, finding_queries, grounds, views, writing
 from tandem.reviews import queries as reviews
@@ -220,6 +220,8 @@ async def release_claim(services: Services, caller: Caller, request: ReleaseClai
             kind=EventKind.CLAIM_RELEASED,
             data={"reason": request.reason, "claim_generation": after.claim_generation, "reviewer_id": holder},
         )
+        if before.speaker_kind == _ASKED[0] and before.attention is None:
+            written = hear_first(unit, before, written, holder, services.clock.now_us())
         return views.answer(ClaimReleased, services.waits, unit, written)
 
     return await transact(services, caller, work)
@@ -288,14 +290,22 @@ def take_back(unit: Unit, before: Review, failure: Failure, now_us: int) -> Revi
     if after.attempts != before.attempts:
         facts.update(attempts=after.attempts, not_before=answer.time_or_none(after.not_before))
     written = writing.change_review(unit, before, with_turn(after), actor=failure.actor, kind=failure.kind, data=facts)
-    if before.speaker_kind in ("question", "answer") and before.attention is None:
-        why = f"The claim of {before.reviewer_id} ran out, who asked something: a person reads the answer first."
-        return raise_attention(unit, written, why, failure.actor, now_us)
+    if before.speaker_kind in _ASKED and before.attention is None:
+        return hear_first(unit, before, written, failure.actor, now_us)
     if after.attempts == before.attempts or after.attempts <= claims.RETRIES:
         return written
     return raise_attention(
         unit, written, f"{after.attempts} reviewers gave no verdict; the last: {failure.reason}", failure.actor, now_us
     )
+
+
+_ASKED: Final = ("question", "answer")
+
+
+def hear_first(unit: Unit, before: Review, written: Review, actor: str, now_us: int) -> Review:
+    """Have a person read what came of a question, once the claim of who asked it has ended."""
+    why = f"{before.reviewer_id} asked something, and has no claim any more: a person reads the answer first."
+    return raise_attention(unit, written, why, actor, now_us)
 
 
 def raise_attention(unit: Unit, before: Review, why: str, actor: str, now_us: int) -> Review:
@@ -327,6 +337,7 @@ async def retry_review(services: Services, caller: Caller, request: RetryReview)
     Raises:
         NotFound: There is no such review (in that project).
         InvalidTransition: It is not in the queue at all.
+        Forbidden: It waits for a person, who gives it to the reviewers once more.
     """
 
     def work(unit: Unit) -> ReviewStatus:
@@ -337,6 +348,13 @@ async def retry_review(services: Services, caller: Caller, request: RetryReview)
                 review_id=before.id,
                 status=before.state,
                 allowed=[State.PENDING.value],
+            )
+        if before.is_disputed and not is_by_person(unit, services, caller, caller.operator):
+            raise Forbidden(
+                f"This review waits for a person: {before.attention} A person claims it, or runs 'tandem review retry"
+                f" {before.id}' at a terminal.",
+                review_id=before.id,
+                attention=before.attention,
             )
         after = _put_back(unit, before, caller.operator, services.clock.now_us())
         return views.status(

@@ -45,7 +45,8 @@ STEPS: Final[dict[str, frozenset[str]]] = {
     "verified": OPEN | _KEPT,
     # It was no fault of this change, or none that is corrected here: the proposer is right.
     "upheld": frozenset({"refuted", "deferred"}),
-    "reopened": ANSWERS | _OVER | _KEPT | {"suppressed"},
+    # Also of one that was not answered: it still fails.
+    "reopened": OPEN | _OVER | _KEPT | {"suppressed"},
 }
 """The answers that a finding takes, and the states in which it takes them."""
 
@@ -169,6 +170,11 @@ def may_settle(finding: Finding, *, is_person: bool) -> bool:
     return is_person or finding.source != "person"
 
 
+def changes(said: str, state: str) -> bool:
+    """Whether an answer makes something else of a finding in a state that takes it."""
+    return state in STEPS[said] and state != said and (said, state) != ("reopened", "open")
+
+
 def after(finding: Finding, said: str, who: str, reason: str | None) -> Finding:
     """The finding after an answer of the proposer, or after a reviewer settled or reopened it.
 
@@ -188,7 +194,7 @@ def after(finding: Finding, said: str, who: str, reason: str | None) -> Finding:
         # A finding that keeps nothing back does not begin to by an answer.
         state = finding.state if finding.state in _KEPT else said
         return finding._replace(state=state, answer=reason, answered_by=who)
-    reopenings = finding.reopenings + int(said == "reopened")
+    reopenings = finding.reopenings + int(changes(said, finding.state) and said == "reopened")
     teaches = said == "upheld" and finding.state == "refuted" and finding.fingerprint is not None
     return finding._replace(
         state=said,

@@ -34,7 +34,7 @@ from tandem.reviews.finding_contract import (
 )
 from tandem.reviews.finding_rules import ANSWERS, Finding, blocks, may_settle
 from tandem.reviews.requests import SubmitVerdict
-from tandem.reviews.rounds import Verdict, record_speaker, reset_turn
+from tandem.reviews.rounds import Round, Verdict, record_speaker, reset_turn
 from tandem.reviews.rules import ESCALATION_ROUND, Action, Review, State, step
 from tandem.reviews.writing import Rows
 from tandem.store import pages
@@ -168,7 +168,8 @@ def ruled(
     is_person = is_by_person(unit, services, caller, given.reviewer_id)
     threshold = threshold_of(unit, services, review.project)
     known = {one.id: one for one in finding_queries.list_of_review(unit, review.id)}
-    changed = _answered(known, review, caller, request, given, is_person=is_person)
+    current = reviews.get_round(unit, review.id, review.round)
+    changed = _answered(known, review, current, caller, request, given, is_person=is_person)
     new = [_made(unit, review, given, one, at, is_person=is_person) for at, one in enumerate(found)]
     asks = given.verdict == "changes_requested"
     if asks and is_person and not any(blocks(one, threshold) for one in (*changed.values(), *new)):
@@ -196,6 +197,7 @@ def _elsewhere(unit: Unit, review: Review, threshold: str) -> list[Finding]:
 def _answered(
     known: dict[str, Finding],
     review: Review,
+    current: Round,
     caller: Caller,
     request: SubmitVerdict,
     given: Verdict,
@@ -208,7 +210,8 @@ def _answered(
     for said in request.answers or ():
         if said.finding_id not in known:
             raise finding_queries.unknown(said.finding_id, review.id)
-        changed[said.finding_id] = _settled(known[said.finding_id], said, names, given.reviewer_id, is_person=is_person)
+        before = known[said.finding_id]
+        changed[before.id] = _settled(before, current, said, names, given.reviewer_id, is_person=is_person)
     if given.verdict == "approved" and is_person:
         for one in known.values():
             # A person who approves a later round says that the request is met.
@@ -260,7 +263,8 @@ def _open_findings(review: Review, found: list[Finding]) -> OpenFindings:
     more = f", and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
     return OpenFindings(
         f"Open findings keep the approval back: {said}{more}. Say of each in answers whether it is verified (it is"
-        " corrected), upheld (the proposer is right) or reopened; or ask for changes.",
+        " corrected), upheld (it was refuted or deferred, rightly) or reopened (it still fails); or ask for"
+        " changes.",
         review_id=review.id,
         findings=named,
         count=len(found),
@@ -280,8 +284,14 @@ def _disagreement(review: Review, blocking: list[Finding]) -> str | None:
 
 
 def _settled(
-    before: Finding, said: GivenSettling | AnswerFinding, names: Names, who: str, *, is_person: bool
+    before: Finding, current: Round, said: GivenSettling | AnswerFinding, names: Names, who: str, *, is_person: bool
 ) -> Finding:
+    if current.origin == claims.COUNTER_PATCH and names.include(current.author) and not names.include(before.author):
+        raise SelfApproval(
+            f"You wrote the counter-patch that {before.id} is about now: somebody else settles it.",
+            finding_id=before.id,
+            author=current.author,
+        )
     if names.include(before.answered_by):
         raise SelfApproval(
             f"You answered {before.id} for the proposer: somebody else says whether that is right.",
@@ -364,7 +374,8 @@ async def answer_finding(services: Services, caller: Caller, request: AnswerFind
         else:
             who = _settler(unit, services, before, caller, request)
             names, is_person = caller.names(who), is_by_person(unit, services, caller, who)
-            found = _settled(finding, request, names, who, is_person=is_person)
+            current = reviews.get_round(unit, before.id, before.round)
+            found = _settled(finding, current, request, names, who, is_person=is_person)
             _check_standing(before, found, threshold)
         known[found.id] = found
         after = before._replace(updated_at=now)

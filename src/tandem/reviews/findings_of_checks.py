@@ -20,14 +20,16 @@ _SAID = ("file", "line", "end_line", "side", "severity", "category", "claim", "f
 def taken(
     unit: Unit, services: Services, review: Review, run: CheckRun, given: Sequence[GivenFinding], now_us: int
 ) -> tuple[Finding, ...]:
-    """The new findings of a check, and those that it no longer has, which are verified.
+    """The new findings of a check, and those that it no longer has, which are verified; or has again.
 
     The same words about the same file, for the same time, are the same finding: its lines may have moved.
     """
     known, found = _numbered(_of(unit, review.id, run.name)), _numbered(given)
     gone = [one for what, one in known.items() if what not in found and one.is_open]
+    back = (one for what, one in known.items() if what in found and one.state == "verified")
     new = [one for what, one in found.items() if what not in known]
     return (
+        *(finding_rules.after(one, "reopened", run.name, "The check finds it again.") for one in back),
         *(finding_rules.after(one, "verified", run.name, None) for one in gone),
         *(
             new_finding(
@@ -43,6 +45,11 @@ def taken(
             for at, one in enumerate(new)
         ),
     )
+
+
+def went_on(unit: Unit, known: CheckRun, review_id: str) -> bool:
+    """Whether a known result does not tell any more what the check finds: later rounds of its review changed that."""
+    return known.review_id == review_id and bool(_of(unit, review_id, known.name))
 
 
 def copied(unit: Unit, services: Services, review: Review, known: CheckRun, now_us: int) -> tuple[Finding, ...]:

@@ -14,7 +14,7 @@ from tandem.reviews import checks, contents, counter_patches, finding_queries, v
 from tandem.reviews import queries as reviews
 from tandem.reviews.answers import ReviewCreated
 from tandem.reviews.claim_rules import check_concerned, end_claim
-from tandem.reviews.claims import clear_failures
+from tandem.reviews.claims import clear_failures, hear_first
 from tandem.reviews.context import Difference, Services
 from tandem.reviews.finding_rules import Finding
 from tandem.reviews.requests import CreateReview
@@ -184,6 +184,8 @@ def revise_in(
         rows=writing.Rows(round=new_round),
     )
     _check_registration(unit, services, before.project, content)
+    if before.held and before.speaker_kind == "question" and before.attention is None:
+        written = hear_first(unit, before, written, actor, now)
     return checks.begin(unit, written, content)
 
 

@@ -367,7 +367,7 @@ def allowed_actions(state: State) -> list[str]:
 def _hint(review: Review) -> str:
     match review.state:
         case State.PENDING:
-            return " Claim it first with claim_review."
+            return f" Claim it first with claim_review (review_id={review.id})."
         case State.REJECTED | State.CLOSED:
             return f" To go on, create a new review with parent_id={review.id}."
         case _:

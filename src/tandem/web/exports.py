@@ -11,7 +11,7 @@ import base64
 import hashlib
 import re
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib.resources import files
 from pathlib import Path
 from typing import NamedTuple
@@ -27,6 +27,7 @@ from tandem.present.facts import details, given
 from tandem.present.facts import facts as answer_facts
 from tandem.present.markdown import escaped, fence, quoted
 from tandem.reviews.answers import DiscussionEntry, EventView, Proposal
+from tandem.reviews.finding_contract import FindingView
 from tandem.web.diffs.code import spelled
 from tandem.web.diffs.markdown import parsed_by, watched
 from tandem.web.diffs.syntax import Budget
@@ -78,8 +79,8 @@ def facts(proposal: Proposal) -> list[tuple[str, str]]:
     return found
 
 
-def said(entry: DiscussionEntry) -> DiscussionRow:
-    """An entry of the discussion in words."""
+def said(entry: DiscussionEntry, finding: FindingView | None = None) -> DiscussionRow:
+    """An entry of the discussion in words; of a finding all that it says, and what became of it."""
     title = f"{entry.author} ({entry.sender_role}) {_SAID.get(entry.kind, entry.kind)}"
     if entry.kind == "finding":
         title += f" a finding ({entry.severity})"
@@ -90,13 +91,26 @@ def said(entry: DiscussionEntry) -> DiscussionRow:
     remarks = [f"resolved by {entry.resolved_by}"] if entry.resolved_by else []
     if entry.status:
         remarks = [entry.status]
+    if finding is not None:
+        remarks += [*filter(None, [finding.category]), finding.state]
     remarks += [f"{one.label} {one.words}" for one in given("metadata", entry.metadata or {})]
     return DiscussionRow(
         f"{title}, round {entry.round}, {entry.at}",
-        entry.body or entry.description or "",
+        entry.body or entry.description or "" if finding is None else _whole(finding),
         entry.diff,
         "; ".join(remarks) or None,
     )
+
+
+def _whole(finding: FindingView) -> str:
+    suggestion = None if finding.suggestion is None else fence(finding.suggestion)
+    parts = {
+        "How it fails:": finding.failure,
+        "Suggestion:": suggestion,
+        f"{finding.answered_by}:": finding.answer,
+        f"{finding.settled_by}:": finding.settled_reason,
+    }
+    return "\n\n".join([finding.claim, *(f"{title}\n\n{text}" for title, text in parts.items() if text)])
 
 
 def happened(event: EventView) -> tuple[str, str, str, str]:
@@ -114,19 +128,29 @@ _CUT = "There is more than fits here; the review has it."
 
 
 def markdown(
-    proposal: Proposal, entries: Sequence[DiscussionEntry], events: Sequence[EventView], *, is_cut: bool = False
+    proposal: Proposal,
+    entries: Sequence[DiscussionEntry],
+    events: Sequence[EventView],
+    findings: Sequence[FindingView] = (),
+    *,
+    is_cut: bool = False,
 ) -> str:
     """The whole review: a round, everything that was said and everything that happened."""
     return _template("export.md").render(
         proposal=proposal,
         facts=facts(proposal),
-        entries=map(said, entries),
+        entries=_told(entries, findings),
         cut=_CUT if is_cut else None,
         events=map(happened, events),
         line=_line,
         prose=_prose,
         fence=fence,
     )
+
+
+def _told(entries: Sequence[DiscussionEntry], findings: Sequence[FindingView]) -> list[DiscussionRow]:
+    known = {one.finding_id: one for one in findings}
+    return [said(entry, known.get(entry.id)) for entry in entries]
 
 
 def _line(text: str) -> str:
@@ -157,14 +181,19 @@ _STYLES = ("export.css", "diff.css", "syntax.css")
 
 
 def page(
-    proposal: Proposal, entries: Sequence[DiscussionEntry], events: Sequence[EventView], *, is_cut: bool = False
+    proposal: Proposal,
+    entries: Sequence[DiscussionEntry],
+    events: Sequence[EventView],
+    findings: Sequence[FindingView] = (),
+    *,
+    is_cut: bool = False,
 ) -> str:
     """The whole review as a document of its own. Takes up to seconds for a large diff: call it in a thread.
 
     Send it as an attachment: its styles stand inside it, where the policy of the broker's own pages allows none.
     """
     budget = Budget(_HIGHLIGHT_SECONDS, _MOST_MARKUP)
-    told = [(said(entry), _views(entry.diff, budget, f"c{at}-")) for at, entry in enumerate(entries)]
+    told = [(entry, _views(entry.diff, budget, f"c{at}-")) for at, entry in enumerate(_told(entries, findings))]
     return _template("export.html").render(
         style=_style(),
         policy=_policy(),
@@ -223,16 +252,14 @@ def file_name(proposal: Proposal, kind: str) -> str:
     return f"{name[-_LONGEST_NAME:].lstrip('.-')}-round-{proposal.round}.{kind}"
 
 
+def _of_view(make: Callable[..., str], view: ReviewView) -> str:
+    return make(view.proposal, view.discussion, view.timeline, view.findings, is_cut=view.discussion_cut)
+
+
 _KINDS: dict[str, tuple[Callable[[ReviewView], str | bytes], str]] = {
-    "md": (
-        lambda view: markdown(view.proposal, view.discussion, view.timeline, is_cut=view.discussion_cut),
-        "text/markdown; charset=utf-8",
-    ),
+    "md": (partial(_of_view, markdown), "text/markdown; charset=utf-8"),
     "patch": (lambda view: patch(view.proposal), "text/x-diff; charset=utf-8"),
-    "html": (
-        lambda view: page(view.proposal, view.discussion, view.timeline, is_cut=view.discussion_cut),
-        "text/html; charset=utf-8",
-    ),
+    "html": (partial(_of_view, page), "text/html; charset=utf-8"),
 }
 
 

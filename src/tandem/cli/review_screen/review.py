@@ -30,7 +30,7 @@ from tandem.errors import TandemError
 from tandem.reviews.answers import DiscussionEntry
 from tandem.reviews.edits import is_applicable
 from tandem.reviews.finding_contract import FindingView, GivenFinding
-from tandem.reviews.finding_rules import ANSWERS, OPEN, SAID_BY_FINDINGS, STEPS
+from tandem.reviews.finding_rules import ANSWERS, OPEN, SAID_BY_FINDINGS, changes
 
 _FIRST_FOCUS = {"change": "#diff", "texts": "#document", "discussion": "#talk", "counter": "#counter-diff"}
 _LARGEST_DOCUMENT = 100_000
@@ -486,7 +486,7 @@ class ReviewScreen(LiveScreen):
         if first is None:
             return
         is_own = first.is_own(self.desk.person)
-        said = [word for word in texts.SAID if one.state in STEPS[word] and not (is_own and word not in ANSWERS)]
+        said = [word for word in texts.SAID if changes(word, one.state) and not (is_own and word not in ANSWERS)]
         if first.side_of(self.desk.person) == "proposer":
             said.sort(key=lambda word: word not in ANSWERS)
         if not said:

@@ -14,7 +14,7 @@ from markupsafe import Markup
 from tandem.reviews.answers import DiscussionEntry, EventView
 from tandem.reviews.edits import is_applicable
 from tandem.reviews.finding_contract import FindingView
-from tandem.reviews.finding_rules import CATEGORIES, OPEN, SEVERITIES, STEPS
+from tandem.reviews.finding_rules import CATEGORIES, OPEN, SEVERITIES, changes
 from tandem.web.diffs.markdown import as_written, markdown
 from tandem.web.diffs.syntax import Budget
 from tandem.web.diffs.views import FileView
@@ -115,14 +115,12 @@ class Acts:
         return [
             word
             for word in (_SETTLINGS if is_theirs and not self.offers.against["settle"] else ())
-            if one.state in STEPS[word] and not (stays and word == "reopened")
+            if changes(word, one.state) and not (stays and word == "reopened")
         ]
 
     def accounts(self, one: FindingView) -> list[str]:
         """What the person may say of a finding as the proposer, or in the proposer's place."""
-        return [
-            word for word in (() if self.offers.against["account"] else _ANSWERS) if one.state in STEPS[word] - {word}
-        ]
+        return [word for word in (() if self.offers.against["account"] else _ANSWERS) if changes(word, one.state)]
 
     def to_settle(self) -> list[FindingView]:
         """Open findings that go with the verdict, the gravest first."""
