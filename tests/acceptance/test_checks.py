@@ -177,7 +177,7 @@ def test_what_a_check_reports_is_found_at_its_lines_and_mended_once_it_is_gone(p
     assert project.ended(review)["lint"]["status"] == "passed"
     (corrected,) = project.do("list_findings", review_id=review)["findings"]
     assert (corrected["finding_id"], corrected["state"]) == (found["finding_id"], "verified")
-    # It comes back with a content that is checked anew, and with one whose result is known.
+    # It comes back with a content that is checked again, and with one whose result is known.
     for diff in (edited(text="bad", line=3), edited(text="good"), edited(text="bad")):
         project.revise(review, diff=diff)
         project.ended(review)

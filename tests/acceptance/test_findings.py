@@ -351,7 +351,7 @@ def test_what_still_fails_without_an_answer_is_reopened_and_counts_as_no_answer(
 
 
 @pytest.mark.parametrize("how", ["released", "revised"])
-def test_p11_what_came_of_a_persons_question_is_read_before_an_agent_decides(agents: AgentDesk, shop: Desk, how: str):
+def test_p11_the_answer_to_a_persons_question_is_read_before_an_agent_decides(agents: AgentDesk, shop: Desk, how: str):
     review = shop.put_up(diff=edited())
     generation = shop.claim(review)
     shop.say(review, "reviewer", "Is it tested?", claim_generation=generation)

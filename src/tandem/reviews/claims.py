@@ -303,7 +303,7 @@ _ASKED: Final = ("question", "answer")
 
 
 def hear_first(unit: Unit, before: Review, written: Review, actor: str, now_us: int) -> Review:
-    """Have a person read what came of a question, once the claim of who asked it has ended."""
+    """Have a person read the answer to a question, once the claim of who asked it has ended."""
     why = f"{before.reviewer_id} asked something, and has no claim any more: a person reads the answer first."
     return raise_attention(unit, written, why, actor, now_us)
 
