@@ -5,8 +5,8 @@ Every open page reads it again on every event, so it looks at open reviews and a
 
 from __future__ import annotations
 
-from functools import cache, partial
-from typing import Final
+from functools import cache
+from typing import Any, Final, NamedTuple
 
 from tandem.contract.access import Names
 from tandem.contract.caller import Caller
@@ -33,8 +33,23 @@ _SPECIAL: Final[tuple[Special, ...]] = ("own", "offered", "held", "attention", "
 _SIDES: Final = ("reviewer", "proposer")
 
 
-Trays = dict[ListName, list[tuple[Placement, Review | Pool]]]
-"""The three lists, each with at most one more than is shown: only the shown ones are made into items."""
+_HELD_UP_ROWS: Final = 20
+"""Of the reviews that one cause holds up, so many are shown."""
+
+
+class Trays(NamedTuple):
+    """What an inbox is made of.
+
+    Attributes:
+        lists: The three lists, each with at most one more than is shown: only the shown ones are made into items. What
+            holds up reviews is a pool, or a reviewer by the id.
+        held_up: The reviews that each pool or reviewer holds up, by its id.
+        earliest: Since when each of these has done so.
+    """
+
+    lists: dict[ListName, list[tuple[Placement, Review | Pool | str]]]
+    held_up: dict[str, list[Review]]
+    earliest: dict[str, Placement]
 
 
 async def get_inbox(services: Services, caller: Caller, request: GetInbox) -> Inbox:
@@ -50,41 +65,72 @@ async def get_inbox(services: Services, caller: Caller, request: GetInbox) -> In
     def work(unit: Unit) -> Inbox:
         newest = services.waits.newest(unit)
         now = services.clock.now_us()
-        trays = _filled(unit, services, person, project, limit, now)
         drafted = inbox.list_drafted(unit, person)
-        shown = {
-            tray: tuple(_item(unit, what, place, now, drafted) for place, what in held[:limit])
-            for tray, held in trays.items()
-        }
-        counts = InboxCounts(**{tray: len(held) for tray, held in trays.items()})
+        trays = _filled(unit, services, person, project, limit, now, drafted)
+        lists = {tray: held[:limit] for tray, held in trays.lists.items()}
+        sizes = inbox.list_sizes(
+            unit, [what.id for held in lists.values() for _, what in held if isinstance(what, Review)]
+        )
+
+        def item(place: Placement, what: Review | Pool | str) -> InboxItem:
+            if isinstance(what, Review):
+                return _item(unit, what, place, has_draft=what.id in drafted, **sizes.get(what.id, {}))
+            return _cause(unit, what, trays, place, now)
+
+        shown = {tray: tuple(item(*one) for one in held) for tray, held in lists.items()}
+        counts = InboxCounts(**{tray: len(held) for tray, held in trays.lists.items()})
         return Inbox(person=person, **shown, counts=counts, cursor=services.waits.cursor(newest))
 
     return await services.store.read(work)
 
 
-def _filled(unit: Unit, services: Services, person: str, project: str | None, limit: int, now_us: int) -> Trays:
-    trays: Trays = {"your_turn": [], "waiting": [], "problems": []}
+def _filled(
+    unit: Unit,
+    services: Services,
+    person: str,
+    project: str | None,
+    limit: int,
+    now_us: int,
+    drafted: frozenset[str],
+) -> Trays:
+    trays = Trays({"your_turn": [], "waiting": [], "problems": []}, {}, {})
 
-    def put(place: Placement, what: Review | Pool) -> None:
-        if len(trays[place.tray]) <= limit:
-            trays[place.tray].append((place, what))
+    def put(place: Placement, what: Review | Pool | str) -> None:
+        if len(trays.lists[place.tray]) <= limit:
+            trays.lists[place.tray].append((place, what))
 
-    pools = [pool for pool in reviewers.list_pools(unit) if project is None or pool.serves(project)]
-    for pool in pools:
+    pools = {pool.id: pool for pool in reviewers.list_pools(unit) if project is None or pool.serves(project)}
+    for pool in pools.values():
         found = rules.pool_place(pool, now_us)
         if found is not None:
             put(found, pool)
+            trays.held_up[pool.id], trays.earliest[pool.id] = [], found
+    wrong = frozenset(trays.held_up)
 
     @cache
-    def taken_by(name: str) -> str | None:
-        if not services.projects.is_registered(name):
-            return None
-        return next((pool.id for pool in pools if rules.takes(pool, name, now_us)), None)
+    def served_by(name: str) -> tuple[Pool | None, Pool | None]:
+        """The running pool that takes a project, and one that would if it were not for its problem."""
+        serving = [pool for pool in pools.values() if services.projects.is_registered(name) and pool.serves(name)]
+        running = next((pool for pool in serving if rules.takes(pool, name, now_us)), None)
+        return running, next((pool for pool in serving if pool.id in wrong), None)
 
     for review, authored in _open(unit, person, project, limit, now_us, by_token=services.authenticator.required):
         standing = review.state == State.REJECTED and inbox.is_standing(unit, review.id)
-        around = InboxContext(person, now_us, authored=authored, pool=taken_by(review.project), standing=standing)
-        put(rules.place(review, around), review)
+        pool, blocked = served_by(review.project)
+        has_draft = review.id in drafted
+        around = InboxContext(
+            person, now_us, authored=authored, pool=pool, blocked=blocked, drafted=has_draft, standing=standing
+        )
+        place = rules.place(review, around)
+        if place.cause is None:
+            put(place, review)
+            continue
+        if place.cause not in trays.held_up:
+            put(place, pools.get(place.cause, place.cause))
+            trays.held_up[place.cause], trays.earliest[place.cause] = [], place
+        trays.held_up[place.cause].append(review)
+        if place.cause not in wrong and place.since_us < trays.earliest[place.cause].since_us:
+            trays.earliest[place.cause] = place
     return trays
 
 
@@ -105,14 +151,43 @@ def _open(
     return sorted(found.values(), key=lambda one: rules.rank(one[0], person))
 
 
-def _item(unit: Unit, what: Review | Pool, place: Placement, now_us: int, drafted: frozenset[str]) -> InboxItem:
-    item = partial(InboxItem, why=place.why, since=isoformat(place.since_us), who=place.who)
-    if isinstance(what, Pool):
-        pool = pool_admin.pool_view(unit, what, reviewers.list_live(unit, what.id), now_us)
-        return item(kind="pool", review=None, pool=pool, detail=pool.why)
-    handoff = cycles.find_by_review(unit, what.id) if what.category == "handoff" else None
+def _item(unit: Unit, review: Review, place: Placement, **more: Any) -> InboxItem:
+    handoff = cycles.find_by_review(unit, review.id) if review.category == "handoff" else None
     handed = handoff and f"{handoff.producer} hands {handoff.phase} over to {handoff.target}"
-    kind = "review" if handoff is None else "cycle"
-    return item(
-        kind=kind, review=views.row(what), pool=None, detail=place.detail or handed, has_draft=what.id in drafted
+    return InboxItem(
+        kind="review" if handoff is None else "cycle",
+        why=place.why,
+        since=isoformat(place.since_us),
+        review=views.row(review),
+        pool=None,
+        who=place.who,
+        detail=place.detail or handed,
+        **more,
+    )
+
+
+def _cause(unit: Unit, what: Pool | str, trays: Trays, place: Placement, now_us: int) -> InboxItem:
+    """A pool or a reviewer with the reviews that it holds up."""
+    key = what if isinstance(what, str) else what.id
+    place, held = trays.earliest[key], trays.held_up[key]
+    if isinstance(what, str):
+        reviewer = reviewers.find(unit, what)
+        pool = reviewer and reviewers.find_pool(unit, reviewer.pool_id)
+        said = rules.cause_of_silence(reviewer.name if reviewer else what, place, len(held), now_us)
+    else:
+        pool = what
+        newest = reviewers.list_newest(unit, what, 1) if place.why == "circuit_open" else []
+        said = rules.cause(what, place, len(held), now_us, (newest[0].end_reason or "") if newest else "")
+    view = pool and pool_admin.pool_view(unit, pool, reviewers.list_live(unit, pool.id), now_us)
+    return InboxItem(
+        kind="reviewer" if isinstance(what, str) else "pool",
+        why=place.why,
+        since=isoformat(place.since_us),
+        review=None,
+        pool=view,
+        who=place.who,
+        detail=view and view.why,
+        cause=said,
+        holds_up=tuple(views.row(one) for one in held[:_HELD_UP_ROWS]),
+        held_up=len(held),
     )
