@@ -167,7 +167,7 @@ def test_what_a_running_pool_takes_is_no_persons_turn(shop: Desk, desk: Desk):
     # The pool is for one project only.
     assert place(desk, BYSTANDER, elsewhere) == ("your_turn", "review", None)
     shop.do("pause_reviewers", supervisor_id=steward.supervisor_id, reason="The model is being changed.")
-    said = "an operator paused codex on a-host: The model is being changed; 1 review waits"
+    said = "codex on a-host is paused: The model is being changed; 1 review waits"
     assert causes(shop) == causes(shop, PROPOSER) == [(said, [review])]
     assert pools(shop) == [(steward.supervisor_id, "paused")]
     [paused] = inbox(shop, BYSTANDER)["problems"]
@@ -213,7 +213,7 @@ def test_why_reviewers_fail_is_a_sentence_without_json(shop: Desk, ended_so: str
         steward.beat(ended(steward.one(), 1, quick=True, error=ended_so))
     steward.beat()
     [(said, _)] = causes(shop)
-    assert said == f"4 reviewers of codex on a-host in a row {told}; next try in 5 min; 1 review waits"
+    assert said == f"codex on a-host: 4 reviewers in a row {told}; next try in 5 min; 1 review waits"
 
 
 def test_a_pool_takes_nothing_of_a_project_without_a_folder(desk: Desk):
@@ -300,7 +300,7 @@ def test_lists_are_in_queue_order_and_counted_one_beyond_the_limit(desk: Desk):
 @ON_BOTH_DATABASES
 def test_a_row_says_how_large_the_change_is_and_how_many_findings_are_open(shop: Desk):
     reviews = [shop.put_up(diff=edited()) for _ in range(51)]
-    finding = {"severity": "major", "path": "a.txt", "line": 1, "claim": "This is wrong."}
+    finding = {"severity": "major", "file": "a.txt", "line": 1, "claim": "This is wrong."}
     shop.verdict(reviews[0], "changes_requested", shop.claim(reviews[0]), findings=[finding])
     sized = [
         (one["files"], one["added"], one["removed"], one["open_findings"])

@@ -157,8 +157,9 @@ def list_sizes(unit: Unit, review_ids: Sequence[str]) -> dict[str, dict[str, int
         named = [*some, *[some[0]] * (_SIZES_AT_ONCE - len(some))]
         for review_id, stored, findings in unit.all(_sizes, **dict(zip(_size_ids, named, strict=True))):
             files = orjson.loads(stored)
-            lines = {name: sum(one.get(name) or 0 for one in files) for name in ("added", "removed")}
-            found[review_id] = {"files": len(files), **lines, "open_findings": findings}
+            added, removed = (sum(one.get(name) or 0 for one in files) for name in ("added", "removed"))
+            sizes = {"files": len(files), "added": added, "removed": removed, "open_findings": findings}
+            found[review_id] = sizes
     return found
 
 

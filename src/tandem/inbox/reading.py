@@ -5,8 +5,9 @@ Every open page reads it again on every event, so it looks at open reviews and a
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from tandem.contract.access import Names
 from tandem.contract.caller import Caller
@@ -37,19 +38,23 @@ _HELD_UP_ROWS: Final = 20
 """Of the reviews that one cause holds up, so many are shown."""
 
 
-class Trays(NamedTuple):
-    """What an inbox is made of.
+@dataclass(slots=True)
+class _Cause:
+    """A pool, or a reviewer by the id, with the reviews that it holds up."""
 
-    Attributes:
-        lists: The three lists, each with at most one more than is shown: only the shown ones are made into items. What
-            holds up reviews is a pool, or a reviewer by the id.
-        held_up: The reviews that each pool or reviewer holds up, by its id.
-        earliest: Since when each of these has done so.
-    """
+    what: Pool | str
+    place: Placement
+    held: list[Review] = field(default_factory=list[Review])
 
-    lists: dict[ListName, list[tuple[Placement, Review | Pool | str]]]
-    held_up: dict[str, list[Review]]
-    earliest: dict[str, Placement]
+    def add(self, review: Review, place: Placement) -> None:
+        """Take in a review; what is found by its reviews alone began with the oldest."""
+        self.held.append(review)
+        if self.place.why == "stuck":
+            self.place = min(self.place, place, key=lambda one: one.since_us)
+
+
+Trays = dict[ListName, list[tuple[Placement, Review | _Cause]]]
+"""The three lists, each with at most one more than is shown: only the shown ones are made into items."""
 
 
 async def get_inbox(services: Services, caller: Caller, request: GetInbox) -> Inbox:
@@ -66,46 +71,49 @@ async def get_inbox(services: Services, caller: Caller, request: GetInbox) -> In
         newest = services.waits.newest(unit)
         now = services.clock.now_us()
         drafted = inbox.list_drafted(unit, person)
-        trays = _filled(unit, services, person, project, limit, now, drafted)
-        lists = {tray: held[:limit] for tray, held in trays.lists.items()}
+        trays = _filled(unit, services, request, project, now, drafted)
+        shown = {tray: held[:limit] for tray, held in trays.items()}
         sizes = inbox.list_sizes(
-            unit, [what.id for held in lists.values() for _, what in held if isinstance(what, Review)]
+            unit, [one.id for held in shown.values() for _, one in held if isinstance(one, Review)]
         )
-
-        def item(place: Placement, what: Review | Pool | str) -> InboxItem:
-            if isinstance(what, Review):
-                return _item(unit, what, place, has_draft=what.id in drafted, **sizes.get(what.id, {}))
-            return _cause(unit, what, trays, place, now)
-
-        shown = {tray: tuple(item(*one) for one in held) for tray, held in lists.items()}
-        counts = InboxCounts(**{tray: len(held) for tray, held in trays.lists.items()})
-        return Inbox(person=person, **shown, counts=counts, cursor=services.waits.cursor(newest))
+        items = {
+            tray: tuple(
+                _cause(unit, what, now)
+                if isinstance(what, _Cause)
+                else _item(unit, what, place, has_draft=what.id in drafted, **sizes[what.id])
+                for place, what in held
+            )
+            for tray, held in shown.items()
+        }
+        counts = InboxCounts(**{tray: len(held) for tray, held in trays.items()})
+        return Inbox(person=person, **items, counts=counts, cursor=services.waits.cursor(newest))
 
     return await services.store.read(work)
 
 
 def _filled(
-    unit: Unit,
-    services: Services,
-    person: str,
-    project: str | None,
-    limit: int,
-    now_us: int,
-    drafted: frozenset[str],
+    unit: Unit, services: Services, request: GetInbox, project: str | None, now_us: int, drafted: frozenset[str]
 ) -> Trays:
-    trays = Trays({"your_turn": [], "waiting": [], "problems": []}, {}, {})
+    person, limit = request.person, request.limit
+    trays: Trays = {"your_turn": [], "waiting": [], "problems": []}
+    causes: dict[str, _Cause] = {}
 
-    def put(place: Placement, what: Review | Pool | str) -> None:
-        if len(trays.lists[place.tray]) <= limit:
-            trays.lists[place.tray].append((place, what))
+    def put(place: Placement, what: Review | _Cause) -> None:
+        if len(trays[place.tray]) <= limit:
+            trays[place.tray].append((place, what))
+
+    def cause(key: str, what: Pool | str, place: Placement) -> _Cause:
+        if key not in causes:
+            causes[key] = _Cause(what, place)
+            put(place, causes[key])
+        return causes[key]
 
     pools = {pool.id: pool for pool in reviewers.list_pools(unit) if project is None or pool.serves(project)}
     for pool in pools.values():
         found = rules.pool_place(pool, now_us)
         if found is not None:
-            put(found, pool)
-            trays.held_up[pool.id], trays.earliest[pool.id] = [], found
-    wrong = frozenset(trays.held_up)
+            cause(pool.id, pool, found)
+    wrong = frozenset(causes)
 
     @cache
     def served_by(name: str) -> tuple[Pool | None, Pool | None]:
@@ -117,20 +125,12 @@ def _filled(
     for review, authored in _open(unit, person, project, limit, now_us, by_token=services.authenticator.required):
         standing = review.state == State.REJECTED and inbox.is_standing(unit, review.id)
         pool, blocked = served_by(review.project)
-        has_draft = review.id in drafted
-        around = InboxContext(
-            person, now_us, authored=authored, pool=pool, blocked=blocked, drafted=has_draft, standing=standing
-        )
+        around = InboxContext(person, now_us, authored, pool, blocked, review.id in drafted, standing)
         place = rules.place(review, around)
         if place.cause is None:
             put(place, review)
-            continue
-        if place.cause not in trays.held_up:
-            put(place, pools.get(place.cause, place.cause))
-            trays.held_up[place.cause], trays.earliest[place.cause] = [], place
-        trays.held_up[place.cause].append(review)
-        if place.cause not in wrong and place.since_us < trays.earliest[place.cause].since_us:
-            trays.earliest[place.cause] = place
+        else:
+            cause(place.cause, pools.get(place.cause, place.cause), place).add(review, place)
     return trays
 
 
@@ -166,19 +166,18 @@ def _item(unit: Unit, review: Review, place: Placement, **more: Any) -> InboxIte
     )
 
 
-def _cause(unit: Unit, what: Pool | str, trays: Trays, place: Placement, now_us: int) -> InboxItem:
-    """A pool or a reviewer with the reviews that it holds up."""
-    key = what if isinstance(what, str) else what.id
-    place, held = trays.earliest[key], trays.held_up[key]
+def _cause(unit: Unit, cause: _Cause, now_us: int) -> InboxItem:
+    what, place, held = cause.what, cause.place, cause.held
+    name, pool, failed = what, what, ""
     if isinstance(what, str):
         reviewer = reviewers.find(unit, what)
+        name = reviewer.name if reviewer else what
         pool = reviewer and reviewers.find_pool(unit, reviewer.pool_id)
-        said = rules.cause_of_silence(reviewer.name if reviewer else what, place, len(held), now_us)
-    else:
-        pool = what
-        newest = reviewers.list_newest(unit, what, 1) if place.why == "circuit_open" else []
-        said = rules.cause(what, place, len(held), now_us, (newest[0].end_reason or "") if newest else "")
-    view = pool and pool_admin.pool_view(unit, pool, reviewers.list_live(unit, pool.id), now_us)
+    elif place.why == "circuit_open":
+        failed = next((one.end_reason or "" for one in reviewers.list_newest(unit, what, 1)), "")
+    view = (
+        pool_admin.pool_view(unit, pool, reviewers.list_live(unit, pool.id), now_us) if isinstance(pool, Pool) else None
+    )
     return InboxItem(
         kind="reviewer" if isinstance(what, str) else "pool",
         why=place.why,
@@ -187,7 +186,7 @@ def _cause(unit: Unit, what: Pool | str, trays: Trays, place: Placement, now_us:
         pool=view,
         who=place.who,
         detail=view and view.why,
-        cause=said,
+        cause=rules.cause(name, place, len(held), now_us, failed),
         holds_up=tuple(views.row(one) for one in held[:_HELD_UP_ROWS]),
         held_up=len(held),
     )

@@ -7,15 +7,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from tandem.core.clock import MICROSECONDS
-from tandem.pool.rules import (
-    CIRCUIT_FAILURES,
-    END_OF_LOG,
-    NOT_LOGGED_IN,
-    PAUSED_BY_HAND,
-    Pool,
-    circuit_seconds,
-    next_try,
-)
+from tandem.pool.rules import CIRCUIT_FAILURES, END_OF_LOG, NOT_LOGGED_IN, Pool, circuit_seconds, next_try
 from tandem.present.words import duration
 from tandem.reviews.rules import Review, State, next_action
 
@@ -191,42 +183,30 @@ def pool_name(pool: Pool) -> str:
     return f"{pool.provider} on {pool.host}"
 
 
-def cause(pool: Pool, place: Placement, waiting: int, now_us: int, failed: str = "") -> str:
-    """What happened to a pool, in a line.
-
-    Args:
-        pool: The pool.
-        place: Where it stands.
-        waiting: How many reviews it holds up.
-        now_us: The time.
-        failed: How its newest reviewer ended, where its circuit is open.
-    """
+def cause(pool: Pool | str, place: Placement, waiting: int, now_us: int, failed: str = "") -> str:
+    """What happened to a pool, whose newest reviewer `failed` so, or to a reviewer of that name, in a line."""
+    since = duration((now_us - place.since_us) / MICROSECONDS)
+    behind = f"; {waiting} review{'s wait' if waiting > 1 else ' waits'}" if waiting else ""
+    if isinstance(pool, str):
+        return f"{pool} has been silent for {since}{behind}"
     name, again = pool_name(pool), next_try(pool.paused_until or pool.circuit_until, now_us).lower()
-    match place.why, pool.paused_kind:
-        case "lost", _:
-            said = _silent(name, place, now_us)
-        case "rate_limited", _:
+    match place.why:
+        case "lost":
+            said = f"{name} has been silent for {since}"
+        case "rate_limited":
             said = f"{name} is {_rate_limited(pool.paused or '')}; {again}"
-        case "circuit_open", _:
-            said = f"{CIRCUIT_FAILURES} reviewers of {name} in a row {_ended(failed)}; {again}"
-        case "paused", "quiet_hours":
-            said = f"{name} rests: these are its quiet hours"
-        case "paused", "budget_per_day":
-            said = f"{name} is paused until midnight UTC: its budget for the day is used up"
-        case "paused", "budget_per_review":
+        case "circuit_open":
+            said = f"{name}: {CIRCUIT_FAILURES} reviewers in a row {_ended(failed)}; {again}"
+        case "paused" if pool.paused_kind == "budget_per_review":
+            # Its words name another review, which may be another project's.
             said = f"{name} is paused: a run went over the budget for one review"
-        case "paused", _:
-            why = "" if pool.paused == PAUSED_BY_HAND else f": {(pool.paused or '').rstrip('.')}"
-            who = pool.paused_by if pool.paused_by != "operator" else "an operator"
-            said = f"{who} paused {name}{why}"
+        case "paused":
+            is_named = pool.paused_kind == "manual" and pool.paused_by != "operator"
+            by = f"{pool.paused_by} paused {name}" if is_named else f"{name} is paused"
+            said = f"{by}: {(pool.paused or '').rstrip('.')}"
         case _:
-            said = f"{name} has taken nothing for {_since(place, now_us)}"
-    return said + _waiting_words(waiting)
-
-
-def cause_of_silence(reviewer: str, place: Placement, waiting: int, now_us: int) -> str:
-    """What happened to a reviewer whose claims ran out, in a line."""
-    return _silent(reviewer, place, now_us) + _waiting_words(waiting)
+            said = f"{name} has taken nothing for {since}"
+    return said + behind
 
 
 _MESSAGE: Final = re.compile(r'"message"\s*:\s*"((?:[^"\\]|\\.)*)"')
@@ -250,15 +230,3 @@ def _ended(failed: str) -> str:
 
 def _rate_limited(said: str) -> str:
     return "rate limited (429)" if "429" in said else "rate limited"
-
-
-def _silent(name: str, place: Placement, now_us: int) -> str:
-    return f"{name} has been silent for {_since(place, now_us)}"
-
-
-def _since(place: Placement, now_us: int) -> str:
-    return duration((now_us - place.since_us) / MICROSECONDS)
-
-
-def _waiting_words(count: int) -> str:
-    return f"; {count} review{'s wait' if count > 1 else ' waits'}" if count else ""

@@ -31,7 +31,7 @@ from tandem.pool.contract import (
     SpawnReviewer,
 )
 from tandem.pool.reviewers import logs
-from tandem.pool.rules import CIRCUIT_FAILURES, PAUSED_BY_HAND, DrainReason, Pool, Reviewer, ReviewerState
+from tandem.pool.rules import CIRCUIT_FAILURES, DrainReason, Pool, Reviewer, ReviewerState
 from tandem.present.words import duration
 from tandem.reviews.context import Services
 from tandem.store import events
@@ -160,7 +160,7 @@ async def pause_reviewers(services: Services, caller: Caller, request: PauseRevi
         NotFound: There is no such pool.
         PoolDisabled: There is none at all.
     """
-    why = request.reason or PAUSED_BY_HAND
+    why = request.reason or "no reason given"
     actor = caller.operator
     return await _change_pools(
         services,

@@ -40,9 +40,6 @@ LOGINS: Final = {
 }
 """How a person logs each program in."""
 
-PAUSED_BY_HAND: Final = "an operator paused it"
-"""Why a pool is paused where its operator gives no reason."""
-
 NOT_LOGGED_IN: Final = "The program is not logged in"
 CANNOT_START: Final = "cannot be started ("
 RATE_LIMITED: Final = 6

@@ -12,55 +12,35 @@ if TYPE_CHECKING:
 FOLDED_ABOVE: Final = 10
 """Of a project's rows that are not the person's, so many stand unfolded."""
 
-_HELPS: Final = {
-    "paused": "tandem reviewers resume",
-    "rate_limited": "tandem reviewers resume",
-    "circuit_open": "tandem reviewers resume",
-}
+_RESUMED: Final = ("paused", "rate_limited", "circuit_open")
 
 
 class Section:
-    """A section of an inbox.
-
-    Attributes:
-        name: Its name in addresses and styles.
-        title: Its title.
-        items: Its items; where they are not the person's, by project.
-        count: How many there are, in digits; with a + where there are more.
-    """
-
-    __slots__ = ("count", "items", "name", "title")
+    """A section of an inbox, with its items by project where they are not for the person to act on."""
 
     def __init__(self, name: str, title: str, items: Sequence[Any], *, is_cut: bool) -> None:
         self.name, self.title, self.items = name, title, items
         self.count = f"{len(items)}+" if is_cut else str(len(items))
-
-    @property
-    def groups(self) -> list[tuple[str, Sequence[Any]]]:
-        """The items by project; in one group without a name where they are for the person to act on."""
-        if self.name in ("problems", "your_turn"):
-            return [("", self.items)] if self.items else []
-        found: dict[str, list[Any]] = {}
-        for item in self.items:
-            found.setdefault(item.review.project, []).append(item)
-        return sorted(found.items())
+        groups: dict[str, list[Any]] = {}
+        for item in items:
+            groups.setdefault(item.review.project if name in ("unclaimed", "waiting") else "", []).append(item)
+        self.groups = sorted(groups.items())
 
 
 def sections(found: Any) -> list[Section]:
     """An inbox in the order in which it is read: what is wrong, what needs the person, what nobody holds, the rest."""
-    yours, free = _divided(found.your_turn, "review")
-    others, queued = _divided(found.waiting, "queued")
-    cut = {name: getattr(found.counts, name) > len(getattr(found, name)) for name in ("your_turn", "waiting")}
+    yours = [one for one in found.your_turn if one.why != "review"]
+    others = [one for one in found.waiting if one.why != "queued"]
+    free = [one for one in (*found.your_turn, *found.waiting) if one.why in ("review", "queued")]
+    cut = {
+        name: getattr(found.counts, name) > len(getattr(found, name)) for name in ("your_turn", "waiting", "problems")
+    }
     return [
-        Section("problems", "Problems", found.problems, is_cut=found.counts.problems > len(found.problems)),
-        Section("your_turn", "Needs you", yours, is_cut=cut["your_turn"] and not free),
-        Section("unclaimed", "Unclaimed", [*free, *queued], is_cut=any(cut.values())),
+        Section("problems", "Problems", found.problems, is_cut=cut["problems"]),
+        Section("your_turn", "Needs you", yours, is_cut=cut["your_turn"] and len(yours) == len(found.your_turn)),
+        Section("unclaimed", "Unclaimed", free, is_cut=bool(free) and (cut["your_turn"] or cut["waiting"])),
         Section("waiting", "Waiting on others", others, is_cut=cut["waiting"]),
     ]
-
-
-def _divided(items: Sequence[Any], why: str) -> tuple[list[Any], list[Any]]:
-    return [one for one in items if one.why != why], [one for one in items if one.why == why]
 
 
 def said(item: Any) -> str:
@@ -77,12 +57,11 @@ def helps(item: Any) -> str | None:
         return None
     if item.pool is not None and item.kind == "reviewer":
         return f"tandem reviewers kill {item.who} --force"
-    return _HELPS.get(item.why, "tandem reviewers list")
+    return "tandem reviewers resume" if item.why in _RESUMED else "tandem reviewers list"
 
 
 def size(item: Any) -> str:
-    """How large the change is, and what is open about it: `+12 −3, 2 files, 1 open`."""
-    files = f"{item.files} file{'s' if item.files > 1 else ''}" if item.files else ""
-    lines = f"+{item.added} −{item.removed}" if item.files else ""
-    findings = f"{item.open_findings} open" if item.open_findings else ""
-    return ", ".join(filter(None, (lines, files, findings)))
+    """How large the change is, and what is open about it: `+12 −3, 2 files, 1 finding`."""
+    counts = ((item.files, "file"), (item.open_findings, "finding"))
+    lines = [f"+{item.added} −{item.removed}"] if item.files else []
+    return ", ".join([*lines, *(f"{count} {name}{'s' if count > 1 else ''}" for count, name in counts if count)])

@@ -95,17 +95,8 @@ async def show(
 
 
 _INBOX_ROWS = 100
-_ACTIONS = {
-    "review": "Review",
-    "verdict": "Give a verdict",
-    "answer": "Answer",
-    "decide": "Decide",
-    "revise": "See why",
-    "draft": "Go on",
-    "attention": "Review it myself",
-    "escalate": "Decide",
-    "revert": "See why",
-}
+_ACTIONS = {"verdict": "Give a verdict", "answer": "Answer", "decide": "Decide", "escalate": "Decide"}
+_ACTIONS |= dict.fromkeys(("review", "attention"), "Review")
 """What a person does about a review, by why it is there; else they open it."""
 
 

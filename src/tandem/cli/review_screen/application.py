@@ -250,7 +250,7 @@ def _row(item: InboxItem, *, with_project: bool) -> Text:
 def _held_up(item: InboxItem) -> Iterator[Option]:
     """The reviews that wait because of something, under it; they can be opened, too."""
     for review in item.holds_up:
-        said = f"{visible_line(review.intent)}  {review.project}  {texts.since(review.created_at)}"
+        said = f"{visible_line(review.intent)}  {review.project}  {texts.since(review.created_at)}  {review.review_id}"
         yield Option(_line("      ").append(said, "dim"), id=review.review_id)
 
 
