@@ -269,7 +269,7 @@ def test_what_should_have_happened_long_ago_is_stuck(
             f"UPDATE pools SET last_seen_at = last_seen_at - {25 * 60 * minute} WHERE id = '{gone}'",
         )
         assert place(desk, BYSTANDER, new) == ("waiting", "queued", "codex on a-host")
-        # One that was not heard of for a day is not coming back; the one that runs holds up what it did not take.
+        # One that was not heard of for a day is not coming back; the running one holds up the review.
         for person in (PROPOSER, REVIEWER, BYSTANDER):
             assert sorted(causes(desk, person)) == [
                 ("codex on a-host has been silent for 3 min", []),

@@ -151,7 +151,7 @@ def test_a_pool_that_is_paused_is_one_row_with_what_it_holds_up_folded(page: Pag
     expect(own.get_by_role("link", name="Give a verdict: Held by Ada")).to_be_visible()
     problems.get_by_text("Which").click()
     expect(problems.get_by_role("link", name="Sort the names")).to_have_attribute("href", f"/reviews/{held[0]}")
-    # What is open stays open while the page is brought up to date.
+    # An open fold stays open while the page is brought up to date.
     shop.put_up(intent="The fourth")
     expect(problems.get_by_role("link", name="The fourth")).to_be_visible()
     axe(page)

@@ -28,7 +28,7 @@ class Section:
 
 
 def sections(found: Any) -> list[Section]:
-    """An inbox in the order in which it is read: what is wrong, what needs the person, what nobody holds, the rest."""
+    """An inbox in the order in which it is read: problems, work for the person, unclaimed reviews, the rest."""
     yours = [one for one in found.your_turn if one.why != "review"]
     others = [one for one in found.waiting if one.why != "queued"]
     free = [one for one in (*found.your_turn, *found.waiting) if one.why in ("review", "queued")]
@@ -61,7 +61,7 @@ def helps(item: Any) -> str | None:
 
 
 def size(item: Any) -> str:
-    """How large the change is, and what is open about it: `+12 −3, 2 files, 1 finding`."""
+    """How large the change is, and its open findings: `+12 −3, 2 files, 1 finding`."""
     counts = ((item.files, "file"), (item.open_findings, "finding"))
     lines = [f"+{item.added} −{item.removed}"] if item.files else []
     return ", ".join([*lines, *(f"{count} {name}{'s' if count > 1 else ''}" for count, name in counts if count)])
