@@ -47,6 +47,13 @@ def pools(desk: Desk) -> list[tuple[str, str]]:
     return [(one["pool"]["supervisor_id"], one["why"]) for one in shown]
 
 
+def causes(desk: Desk, person: str = BYSTANDER) -> list[tuple[str, list[str]]]:
+    """What holds up reviews, in a line, and which ones."""
+    shown = [one for one in inbox(desk, person)["problems"] if one["review"] is None]
+    assert [one["held_up"] for one in shown] == [len(one["holds_up"]) for one in shown]
+    return [(one["cause"], [held["review_id"] for held in one["holds_up"]]) for one in shown]
+
+
 def everywhere(desk: Desk, review: str) -> dict[str, tuple[str, str, str | None]]:
     return {person: place(desk, person, review) for person in (PROPOSER, REVIEWER, BYSTANDER)}
 
@@ -155,20 +162,58 @@ def test_what_a_running_pool_takes_is_no_persons_turn(shop: Desk, desk: Desk):
     steward = Steward(shop)
     steward.register()
     review, elsewhere = shop.put_up(), desk.put_up()
-    assert place(shop, BYSTANDER, review) == ("waiting", "queued", steward.supervisor_id)
+    assert place(shop, BYSTANDER, review) == ("waiting", "queued", "codex on a-host")
     assert pools(shop) == []
     # The pool is for one project only.
     assert place(desk, BYSTANDER, elsewhere) == ("your_turn", "review", None)
     shop.do("pause_reviewers", supervisor_id=steward.supervisor_id, reason="The model is being changed.")
-    assert place(shop, BYSTANDER, review) == ("your_turn", "review", None)
+    said = "codex on a-host is paused: The model is being changed; 1 review waits"
+    assert causes(shop) == causes(shop, PROPOSER) == [(said, [review])]
     assert pools(shop) == [(steward.supervisor_id, "paused")]
     [paused] = inbox(shop, BYSTANDER)["problems"]
     assert (paused["review"], paused["pool"]["state"]) == (None, "paused")
     assert "The model is being changed." in paused["detail"]
     assert pools(desk) == []
     shop.do("resume_reviewers", supervisor_id=steward.supervisor_id)
-    assert place(shop, BYSTANDER, review) == ("waiting", "queued", steward.supervisor_id)
-    assert pools(shop) == []
+    assert place(shop, BYSTANDER, review) == ("waiting", "queued", "codex on a-host")
+    assert causes(shop) == []
+
+
+def test_what_a_pool_that_stands_still_holds_up_is_one_problem_but_for_what_needs_the_person(shop: Desk):
+    steward = Steward(shop)
+    steward.register()
+    urgent, drafted, second = (shop.put_up(**kind) for kind in ({"agent_type": "planner"}, {}, {}))
+    draft = {"draft_id": "d1", "round": 1, "kind": "finding", "body": "Why?"}
+    shop.do("save_draft", review_id=drafted, person=BYSTANDER, **draft)
+    shop.do("pause_reviewers", supervisor_id=steward.supervisor_id)
+    assert inbox(shop, BYSTANDER)["counts"] == {"your_turn": 1, "waiting": 0, "problems": 1}
+    assert place(shop, BYSTANDER, drafted) == ("your_turn", "draft", None)
+    [(_, held)] = causes(shop)
+    assert held == [urgent, second]
+    assert causes(shop, REVIEWER)[0][1] == [urgent, drafted, second]
+    # One that somebody takes is not held up by it any more.
+    shop.claim(urgent)
+    assert place(shop, REVIEWER, urgent) == ("your_turn", "verdict", None)
+    assert causes(shop)[0][1] == [second]
+
+
+@pytest.mark.parametrize(
+    ("ended_so", "told"),
+    [
+        ('status 1: stream error 429 {"error":{"code":429,"message":"slow down"}}', "were rate limited (429)"),
+        ('status 1: {"error":{"message":"No such model: o9.","param":null}}', "failed at once: No such model: o9"),
+        ("The program is not logged in: run it", "were not logged in"),
+    ],
+)
+def test_why_reviewers_fail_is_a_sentence_without_json(shop: Desk, ended_so: str, told: str):
+    steward = Steward(shop)
+    steward.register()
+    shop.put_up()
+    for _ in range(4):
+        steward.beat(ended(steward.one(), 1, quick=True, error=ended_so))
+    steward.beat()
+    [(said, _)] = causes(shop)
+    assert said == f"codex on a-host: 4 reviewers in a row {told}; next try in 5 min; 1 review waits"
 
 
 def test_a_pool_takes_nothing_of_a_project_without_a_folder(desk: Desk):
@@ -188,7 +233,7 @@ def test_a_pool_whose_reviewers_fail_at_once_is_a_problem(shop: Desk):
     [circuit] = [one for one in inbox(shop, BYSTANDER)["problems"] if one["kind"] == "pool"]
     assert "no such model" in circuit["detail"]
     assert circuit["since"] < circuit["pool"]["circuit_open_until"]
-    assert place(shop, BYSTANDER, review)[:2] == ("your_turn", "review")
+    assert [held["review_id"] for held in circuit["holds_up"]] == [review]
 
 
 # ------------------------------------------------------------------------------------------------- time
@@ -208,7 +253,7 @@ def test_what_should_have_happened_long_ago_is_stuck(
         stewards = [Steward(desk) for _ in range(3)]
         for steward in stewards:
             steward.register()
-        running, lost, gone = (steward.supervisor_id for steward in stewards)
+        _running, lost, gone = (steward.supervisor_id for steward in stewards)
         old, new, overdue, late = (desk.put_up() for _ in range(4))
         desk.claim(overdue)
         desk.claim(late)
@@ -223,12 +268,16 @@ def test_what_should_have_happened_long_ago_is_stuck(
             f"UPDATE pools SET last_seen_at = last_seen_at - {3 * minute} WHERE id = '{lost}'",
             f"UPDATE pools SET last_seen_at = last_seen_at - {25 * 60 * minute} WHERE id = '{gone}'",
         )
-        assert place(desk, BYSTANDER, old) == ("problems", "stuck", running)
-        assert place(desk, BYSTANDER, new) == ("waiting", "queued", running)
-        assert set(everywhere(desk, overdue).values()) == {("problems", "stuck", REVIEWER)}
+        assert place(desk, BYSTANDER, new) == ("waiting", "queued", "codex on a-host")
+        # One that was not heard of for a day is not coming back; the running one holds up the review.
+        for person in (PROPOSER, REVIEWER, BYSTANDER):
+            assert sorted(causes(desk, person)) == [
+                ("codex on a-host has been silent for 3 min", []),
+                ("codex on a-host has taken nothing for 31 min; 1 review waits", [old]),
+                (f"{REVIEWER} has been silent for 2 min; 1 review waits", [overdue]),
+            ]
         assert place(desk, REVIEWER, late) == ("your_turn", "verdict", None)
-        # One that was not heard of for a day is not coming back.
-        assert pools(desk) == [(lost, "lost")]
+        assert pools(desk)[0] == (lost, "lost")
 
 
 # --------------------------------------------------------------------------------------- lists and counts
@@ -246,6 +295,20 @@ def test_lists_are_in_queue_order_and_counted_one_beyond_the_limit(desk: Desk):
             assert shown["counts"] == {**dict.fromkeys(TRAYS, 0), tray: min(6, limit + 1)}
     assert inbox(desk, BYSTANDER)["person"] == BYSTANDER
     desk.refused("TOO_LARGE", "get_inbox", person=BYSTANDER, limit=201)
+
+
+@ON_BOTH_DATABASES
+def test_a_row_says_how_large_the_change_is_and_how_many_findings_are_open(shop: Desk):
+    reviews = [shop.put_up(diff=edited()) for _ in range(51)]
+    finding = {"severity": "major", "file": "a.txt", "line": 1, "claim": "This is wrong."}
+    shop.verdict(reviews[0], "changes_requested", shop.claim(reviews[0]), findings=[finding])
+    sized = [
+        (one["files"], one["added"], one["removed"], one["open_findings"])
+        for one in inbox(shop, BYSTANDER, limit=60)["your_turn"]
+    ]
+    assert sized == [(1, 1, 1, 0)] * 50
+    asked = item(shop, BYSTANDER, reviews[0])[1]
+    assert (asked["files"], asked["added"], asked["removed"], asked["open_findings"]) == (1, 1, 1, 1)
 
 
 @ON_BOTH_DATABASES

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tandem.pool.rules import supervisor_id
 from tests.commandline import Inside
 
 
@@ -11,17 +12,32 @@ def test_an_inbox_says_what_waits_for_whom(tandem: Inside) -> None:
 
     assert shown("rita") == "Nothing waits for anybody.\n"
     review = tandem.created("--agent", "anna")
-    assert "Your turn 1" in shown("rita")
-    assert "not taken yet" in shown("rita")
-    assert "Waiting on others 1" in shown("anna")
+    for person in ("rita", "anna"):
+        assert "Unclaimed 1" in shown(person)
+        assert "not taken yet" in shown(person)
     tandem.run("review", "claim", review, "--reviewer-id", "rita")
     assert "your verdict is asked for" in shown("rita")
     assert "being reviewed" in shown("anna")
     assert review in shown("anna")
     tandem.created()
     cut = tandem.run("inbox", "show", "--person", "zoe", "--project", tandem.project, "--limit", "1").stdout
-    assert "Your turn 1\n" in cut.replace("  ", "")
+    assert "Unclaimed 1\n" in cut.replace("  ", "")
     assert "Waiting on others 1\n" in cut.replace("  ", "")
+    assert cut.index("Unclaimed") < cut.index("Waiting on others")
+
+
+def test_a_pool_that_is_paused_is_one_cause_above_all_that_waits_for_it(tandem: Inside) -> None:
+    secret = "s" * 40
+    about = {"secret": secret, "incarnation": "abcd12", "host": "a-host", "provider": "codex"}
+    tandem.post("supervisor_register", {**about, "projects": [tandem.project]})
+    held = [tandem.created() for _ in range(3)]
+    tandem.run("reviewers", "pause", "--reason", "The model is down", "--supervisor-id", supervisor_id(secret))
+    shown = tandem.run("inbox", "show", "--person", "rita", "--project", tandem.project).stdout
+    assert "Problems 1" in shown
+    assert ": The model is down; 3 reviews wait" in " ".join(shown.split())
+    assert "tandem reviewers resume" in " ".join(shown.split())
+    assert [shown.count(review) for review in held] == [1, 1, 1]
+    assert "Unclaimed" not in shown
 
 
 def test_a_search_finds_and_goes_on(tandem: Inside) -> None:

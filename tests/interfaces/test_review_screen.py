@@ -8,6 +8,7 @@ import pytest
 
 from tandem.cli.review_screen.review import ReviewScreen
 from tandem.client import TandemClient
+from tandem.pool.rules import supervisor_id
 from tandem.reviews.finding_contract import GivenFinding
 from tests.commandline import DIFF
 from tests.interfaces.screen_stage import PERSON, Stage, stage
@@ -21,11 +22,26 @@ BEST = DIFF.replace("+2", "+best")
 async def test_what_waits_is_listed_in_the_brokers_order_and_new_things_come_by_themselves(at: Stage) -> None:
     await at.shows("Nothing is open", f"0 for {PERSON}")
     normal = await at.create("A normal change", phase="03", task="03-2")
-    await at.shows("Your turn (1)", "A normal change", "03 · 03-2", normal)
+    await at.shows("Unclaimed (1)", "A normal change", "03 · 03-2", normal)
     held = await at.create("A held change")
     await at.bob.claim_review(reviewer_id="bob", review_id=held)
     shown = await at.shows("Waiting on others (1)", "being reviewed", "bob")
     assert shown.index("A normal change") < shown.index("Waiting on others") < shown.index("A held change")
+
+
+async def test_a_pool_that_is_paused_is_one_cause_and_what_it_holds_up_opens(at: Stage) -> None:
+    secret = "t" * 40
+    async with TandemClient(at.other.session.url) as steward:
+        await steward.data(
+            "supervisor_register",
+            {"secret": secret, "incarnation": "ab12", "host": "a-host", "provider": "codex", "projects": [at.project]},
+        )
+        await steward.pause_reviewers(supervisor_id=supervisor_id(secret), reason="The model is down")
+    held = [await at.create(intent) for intent in ("The first", "The second", "The third")]
+    shown = await at.shows("Problems (1)", "The model is down; 3 reviews wait", "tandem reviewers resume", "The third")
+    assert "Unclaimed" not in shown
+    await at.opened(held[1])
+    await at.shows("The second")
 
 
 async def test_an_approval_from_the_list_is_the_persons(at: Stage, review_id: str) -> None:

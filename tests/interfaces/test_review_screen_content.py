@@ -214,7 +214,7 @@ async def test_leaving_asks_when_something_is_not_sent(at: Stage, review_id: str
     await at.press("escape", "escape", "q")
     await at.shows("that is not sent. Leave it behind?")
     await at.press("n")
-    await at.shows("Your turn (1)")
+    await at.shows("Unclaimed (1)")
     await at.press("ctrl+q")
     await at.shows("that is not sent. Leave it behind?")
     await at.press("y")

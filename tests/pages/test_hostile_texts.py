@@ -215,7 +215,7 @@ def test_hostile_texts_that_come_live_are_nothing_but_texts(kept_windows: OpenWi
             page.goto(address)
             expect(page.locator("#live")).to_have_text("live")
         review = desk.put_up(intent=f"{SHORT} comes live", proposer_id=f"proposer {SHORT}")
-        expect(inbox.get_by_role("region", name="Your turn")).to_contain_text("comes live")
+        expect(inbox.get_by_role("region", name="Unclaimed")).to_contain_text("comes live")
         expect(activity.locator("main")).to_contain_text("comes live")
         desk.claim(review, SHORT)
         expect(inbox.get_by_role("region", name="Waiting on others")).to_contain_text("comes live")

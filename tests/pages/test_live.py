@@ -37,7 +37,7 @@ def test_p6_a_window_goes_on_after_its_broker_was_killed_and_started_again(
         with Desk(broker.url, project) as desk:
             review = desk.put_up(intent="Put up meanwhile")
         expect(page.get_by_role("status")).to_have_text("live")
-        expect(page.get_by_role("region", name="Your turn")).to_contain_text("Put up meanwhile")
+        expect(page.get_by_role("region", name="Unclaimed")).to_contain_text("Put up meanwhile")
         with Desk(broker.url, project) as desk:
             desk.claim(review, "rita")
         expect(page.get_by_role("region", name="Waiting on others")).to_contain_text("Being reviewed: rita")
@@ -72,11 +72,11 @@ def test_windows_of_one_browser_share_one_connection_and_the_next_takes_over(
         assert broker.health()["waiting"] == 1
         desk.put_up(intent="Seen by all")
         for page in pages:
-            expect(page.get_by_role("region", name="Your turn")).to_contain_text("Seen by all")
+            expect(page.get_by_role("region", name="Unclaimed")).to_contain_text("Seen by all")
         first.close()
         desk.put_up(intent="Seen by the rest")
         for page in pages[1:]:
-            expect(page.get_by_role("region", name="Your turn")).to_contain_text("Seen by the rest")
+            expect(page.get_by_role("region", name="Unclaimed")).to_contain_text("Seen by the rest")
 
 
 @pytest.mark.parametrize("path", ["/", "/statistics", "/you"])

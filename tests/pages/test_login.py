@@ -265,7 +265,7 @@ def test_the_owner_logs_in_by_a_link_and_is_asked_for_a_name_once(
     axe(page)
     shot(page, "you-owner")
     page.get_by_role("button", name="Go on").click()
-    expect(page.get_by_role("heading", name="Your turn")).to_be_visible()
+    expect(page.get_by_role("heading", name="Needs you")).to_be_visible()
     page.goto(guarded.link())
     expect(page.get_by_role("link", name="Grace Hopper")).to_be_visible()
     review = guarded.put_up()

@@ -34,7 +34,7 @@ def owner(doors: Windows, guarded: Guarded) -> Page:
     """The owner's window, as `tandem open` opens it."""
     page = doors.open(None, at=guarded.link())
     write(page, "Name", "Grace", "Go on")
-    expect(page.get_by_role("heading", name="Your turn")).to_be_visible()
+    expect(page.get_by_role("heading", name="Needs you")).to_be_visible()
     return page
 
 

@@ -6,10 +6,11 @@ import re
 
 from playwright.sync_api import Page, expect
 
-from tests.acceptance.reviewing import Desk
+from tests.acceptance.pooling import Steward
+from tests.acceptance.reviewing import Desk, edited
 from tests.broker import StartBroker, fresh_project
 from tests.git.sandbox import Sandbox
-from tests.pages.conftest import OpenWindows, Shot
+from tests.pages.conftest import Check, OpenWindows, Shot
 from tests.pages.windows import Windows, write
 
 
@@ -90,16 +91,16 @@ def test_a_filter_that_cannot_be_is_refused_in_words(windows: Windows, shop: Des
 
 def test_a_review_goes_from_your_turn_to_others_and_away_while_one_looks_on(page: Page, shop: Desk):
     page.goto(f"/?project={shop.project}")
-    yours, others = page.get_by_role("region", name="Your turn"), page.get_by_role("region", name="Waiting on others")
-    expect(yours).to_contain_text("Nothing waits for you.")
+    free, others = page.get_by_role("region", name="Unclaimed"), page.get_by_role("region", name="Waiting on others")
+    expect(page.get_by_role("region", name="Needs you")).to_contain_text("Nothing waits for you.")
     review = shop.put_up(intent="Sort the names")
-    row = yours.get_by_role("listitem").filter(has_text="Sort the names")
+    row = free.get_by_role("listitem").filter(has_text="Sort the names")
     expect(row).to_contain_text("Not taken yet")
     expect(row.locator("time")).to_have_attribute("datetime", re.compile(r"^\d{4}-"))
     generation = shop.claim(review, "rita")
     row = others.get_by_role("listitem").filter(has_text="Sort the names")
     expect(row).to_contain_text("Being reviewed: rita")
-    expect(yours).not_to_contain_text("Sort the names")
+    expect(free).to_have_count(0)
     shop.verdict(review, "rejected", generation)
     shop.do("close_review", review_id=review)
     expect(page.get_by_text("Sort the names")).to_have_count(0)
@@ -113,11 +114,11 @@ def test_what_ada_holds_or_put_up_is_hers_when_it_is_her_turn(page: Page, shop: 
     shop.say(asked, "reviewer", "Why?", reviewer_id="rita")
     shop.put_up(intent="Put up by Ada, in the queue", proposer_id="ada")
     page.goto(f"/?project={shop.project}")
-    yours = page.get_by_role("region", name="Your turn").get_by_role("listitem")
+    yours = page.get_by_role("region", name="Needs you").get_by_role("listitem")
     expect(yours).to_have_count(2)
     expect(yours.filter(has_text="Held by Ada")).to_contain_text("Your verdict is asked for")
     expect(yours.filter(has_text="Put up by Ada")).to_contain_text("A question to you")
-    others = page.get_by_role("region", name="Waiting on others").get_by_role("listitem")
+    others = page.get_by_role("region", name="Unclaimed").get_by_role("listitem")
     expect(others.filter(has_text="in the queue")).to_have_count(1)
 
 
@@ -130,7 +131,45 @@ def test_agents_that_do_not_agree_in_three_rounds_are_a_problem(page: Page, shop
     page.goto(f"/?project={shop.project}")
     problems = page.get_by_role("region", name="Problems")
     expect(problems.get_by_role("listitem")).to_contain_text("Three rounds without agreement")
-    expect(page.get_by_role("region", name="Waiting on others")).not_to_contain_text("Never good enough")
+    expect(page.get_by_text("Never good enough")).to_have_count(1)
+
+
+def test_a_pool_that_is_paused_is_one_row_with_what_it_holds_up_folded(page: Page, shop: Desk, axe: Check, shot: Shot):
+    steward = Steward(shop)
+    steward.register()
+    shop.do("pause_reviewers", supervisor_id=steward.supervisor_id, reason="The model is down")
+    held = [shop.put_up(intent=intent) for intent in ("Sort the names", "Count the names", "Drop the names")]
+    shop.claim(shop.put_up(intent="Held by Ada", diff=edited()), "ada")
+    page.goto(f"/?project={shop.project}")
+    problems = page.get_by_role("region", name="Problems")
+    expect(problems).to_contain_text("codex on a-host is paused: The model is down; 3 reviews wait")
+    expect(problems.locator("[data-item]")).to_have_count(1)
+    expect(problems.get_by_role("link", name="Sort the names")).to_be_hidden()
+    assert "sv_" not in page.get_by_role("main").inner_text()
+    own = page.get_by_role("region", name="Needs you").get_by_role("listitem")
+    expect(own).to_contain_text("+1 −1")
+    expect(own.get_by_role("link", name="Give a verdict: Held by Ada")).to_be_visible()
+    problems.get_by_text("Which").click()
+    expect(problems.get_by_role("link", name="Sort the names")).to_have_attribute("href", f"/reviews/{held[0]}")
+    # An open fold stays open while the page is brought up to date.
+    shop.put_up(intent="The fourth")
+    expect(problems.get_by_role("link", name="The fourth")).to_be_visible()
+    axe(page)
+    shot(page, "inbox-cause")
+    problems.get_by_role("button", name="Resume now").click()
+    page.goto(f"/?project={shop.project}")
+    expect(page.get_by_role("region", name="Unclaimed")).to_contain_text("Queued for the pool: codex on a-host")
+    expect(problems).to_have_count(0)
+
+
+def test_of_what_is_not_the_persons_ten_of_a_project_stand_unfolded(page: Page, shop: Desk):
+    for number in range(12):
+        shop.put_up(intent=f"Number {number:02}")
+    page.goto(f"/?project={shop.project}")
+    expect(page.get_by_role("link", name="Number 09", exact=True)).to_be_visible()
+    expect(page.get_by_role("link", name="Number 10", exact=True)).to_be_hidden()
+    page.get_by_text(f"2 more in {shop.project}").click()
+    expect(page.get_by_role("link", name="Number 11", exact=True)).to_be_visible()
 
 
 def test_the_title_of_every_page_counts_what_waits(start_broker: StartBroker, browser_windows: OpenWindows, shot: Shot):

@@ -19,10 +19,10 @@ def test_a_name_is_asked_once_and_leads_back(windows: Windows, axe: Check):
     expect(page).to_have_url(re.compile("/you"))
     axe(page)
     write(page, "Name", "  Ada   Lovelace ", "Go on")
-    expect(page.get_by_role("heading", name="Your turn")).to_be_visible()
+    expect(page.get_by_role("heading", name="Needs you")).to_be_visible()
     expect(page.get_by_role("link", name="Ada Lovelace")).to_be_visible()
     page.goto("/")
-    expect(page.get_by_role("heading", name="Your turn")).to_be_visible()
+    expect(page.get_by_role("heading", name="Needs you")).to_be_visible()
 
 
 @pytest.fixture

@@ -219,6 +219,14 @@ def test_what_a_person_must_hear_of_is_found_among_open_reviews(pair: tuple[Weig
     assert all(found) or name in {"own", "offered"}
 
 
+def test_how_large_changes_are_is_found_by_their_reviews(pair: tuple[Weighed, Weighed]) -> None:
+    def read(unit: Weighed) -> None:
+        some = [review.id for review, _ in inbox.list_open(unit, "reviewer", names=ANNA, project=None, limit=10)]
+        assert inbox.list_sizes(unit, some).keys() == set(some)
+
+    check(pair, read)
+
+
 def test_whether_a_commit_stands_is_found_by_its_review(pair: tuple[Weighed, Weighed]) -> None:
     check(pair, lambda unit: inbox.is_standing(unit, "rv_1000007"))
 

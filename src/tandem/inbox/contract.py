@@ -33,23 +33,31 @@ class GetInbox(ProjectRequest):
 class InboxItem:
     """One thing in an inbox."""
 
-    kind: Annotated[str, Field(description="`review`, `cycle` (the review of a cycle's hand-off) or `pool`.")]
+    kind: Annotated[
+        str,
+        Field(
+            description=(
+                "`review`, `cycle` (the review of a cycle's hand-off), or what holds up reviews: `pool` or `reviewer`."
+            )
+        ),
+    ]
     why: Annotated[
         str,
         Field(
             description=(
                 "Why it is there. Your turn: `review` (nobody reviews it), `verdict` (you hold it), "
-                "`answer`, `decide` (a counter-patch), `revise`, `apply`, `revert` (it was rejected). "
+                "`answer`, `decide` (a counter-patch), `revise`, `apply`, `revert` (it was rejected), `draft` (a "
+                "remark that is not sent). "
                 "Waiting: `queued` (for a reviewer), `reviewing`, `proposer`. Problems: `attention` "
                 "(reviewers failed), `escalate` (too many rounds), `revert` (rejected, and its commits "
-                "stand), `stuck` (nobody of a running pool took it for 30 minutes, or a claim ran out and "
-                "was not taken back), and of a pool `paused`, `rate_limited`, `circuit_open` and `lost` (for a day)."
+                "stand); of a pool `paused`, `rate_limited`, `circuit_open`, `lost` (for a day) and `stuck` (it runs "
+                "and took nothing for 30 minutes); of a reviewer `stuck` (a claim ran out and was not released)."
             )
         ),
     ]
     since: Annotated[str, Field(description="Since when it waits.")]
-    review: Annotated[ReviewRow | None, Field(description="The review; null for a pool.")]
-    pool: Annotated[PoolView | None, Field(description="The pool; null for a review.")]
+    review: Annotated[ReviewRow | None, Field(description="The review; null for a pool or a reviewer.")]
+    pool: Annotated[PoolView | None, Field(description="The pool, or that of the reviewer; null for a review.")]
     who: Annotated[str | None, Field(description="Whom it waits for, where that is known.")]
     detail: Annotated[
         str | None, Field(description="What there is to say beyond that: a reason, or what a hand-off leads to.")
@@ -57,6 +65,17 @@ class InboxItem:
     has_draft: Annotated[
         bool, Field(description="Whether the person has written something about it and not sent it."), Shown("hidden")
     ] = False
+    cause: Annotated[
+        str | None, Field(description="What happened to a pool or a reviewer, in a line; null for a review.")
+    ] = None
+    holds_up: Annotated[
+        tuple[ReviewRow, ...], Field(description="The first reviews that wait because of it; they are in no list.")
+    ] = ()
+    held_up: Annotated[int, Field(description="How many reviews wait because of it.")] = 0
+    files: Annotated[int, Field(description="How many files the round changes.")] = 0
+    added: Annotated[int, Field(description="Lines that the round adds.")] = 0
+    removed: Annotated[int, Field(description="Lines that the round removes.")] = 0
+    open_findings: Annotated[int, Field(description="Findings on the review that are open.")] = 0
 
 
 @dataclass(frozen=True, slots=True)

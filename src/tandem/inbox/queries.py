@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, Final, Literal
 
-from sqlalchemy import bindparam, exists, or_, select, true
+import orjson
+from sqlalchemy import bindparam, exists, func, or_, select, text, true
 
 from tandem.contract.access import Names
 from tandem.cycles import tables as cycle_tables
@@ -69,6 +71,23 @@ _standing = Statement(
 )
 
 
+_SIZES_AT_ONCE: Final = 50
+_size_ids: Final = [f"id{number}" for number in range(_SIZES_AT_ONCE)]
+_round = review_tables.rounds.c
+_open_findings = (
+    select(func.count())
+    .select_from(review_tables.findings)
+    .where(review_tables.findings.c.review_id == _r.id, text(f"findings.{review_tables.OPEN_FINDINGS}"))
+    .correlate(review_tables.reviews)
+    .scalar_subquery()
+)
+_sizes = Statement(
+    select(_r.id, _round.affected_files, _open_findings)
+    .join(review_tables.rounds, (_round.review_id == _r.id) & (_round.round == _r.round))
+    .where(_r.id.in_([bindparam(name) for name in _size_ids]))
+)
+
+
 @cache
 def _side(*, project: bool) -> Statement:
     statement = select(review_tables.reviews, IS_OWN).where(_r.turn == bindparam("turn"))
@@ -127,6 +146,21 @@ def list_special(
 def list_drafted(unit: Unit, person: str) -> frozenset[str]:
     """The open reviews on which a person has drafts."""
     return frozenset(row[0] for row in unit.all(_drafted, person=person))
+
+
+def list_sizes(unit: Unit, review_ids: Sequence[str]) -> dict[str, dict[str, int]]:
+    """How large the current rounds of these reviews are, and how many of their findings are open."""
+    found: dict[str, dict[str, int]] = {}
+    for start in range(0, len(review_ids), _SIZES_AT_ONCE):
+        some = review_ids[start : start + _SIZES_AT_ONCE]
+        # The statement has a fixed number of parameters: those that are left name one again.
+        named = [*some, *[some[0]] * (_SIZES_AT_ONCE - len(some))]
+        for review_id, stored, findings in unit.all(_sizes, **dict(zip(_size_ids, named, strict=True))):
+            files = orjson.loads(stored)
+            added, removed = (sum(one.get(name) or 0 for one in files) for name in ("added", "removed"))
+            sizes = {"files": len(files), "added": added, "removed": removed, "open_findings": findings}
+            found[review_id] = sizes
+    return found
 
 
 def is_standing(unit: Unit, review_id: str) -> bool:

@@ -5,8 +5,9 @@ Every open page reads it again on every event, so it looks at open reviews and a
 
 from __future__ import annotations
 
-from functools import cache, partial
-from typing import Final
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, Final
 
 from tandem.contract.access import Names
 from tandem.contract.caller import Caller
@@ -33,7 +34,26 @@ _SPECIAL: Final[tuple[Special, ...]] = ("own", "offered", "held", "attention", "
 _SIDES: Final = ("reviewer", "proposer")
 
 
-Trays = dict[ListName, list[tuple[Placement, Review | Pool]]]
+_HELD_UP_ROWS: Final = 20
+"""Of the reviews that one cause holds up, so many are shown."""
+
+
+@dataclass(slots=True)
+class _Cause:
+    """A pool, or a reviewer by the id, with the reviews that it holds up."""
+
+    what: Pool | str
+    place: Placement
+    held: list[Review] = field(default_factory=list[Review])
+
+    def add(self, review: Review, place: Placement) -> None:
+        """Take in a review; what is found by its reviews alone began with the oldest."""
+        self.held.append(review)
+        if self.place.why == "stuck":
+            self.place = min(self.place, place, key=lambda one: one.since_us)
+
+
+Trays = dict[ListName, list[tuple[Placement, Review | _Cause]]]
 """The three lists, each with at most one more than is shown: only the shown ones are made into items."""
 
 
@@ -50,41 +70,67 @@ async def get_inbox(services: Services, caller: Caller, request: GetInbox) -> In
     def work(unit: Unit) -> Inbox:
         newest = services.waits.newest(unit)
         now = services.clock.now_us()
-        trays = _filled(unit, services, person, project, limit, now)
         drafted = inbox.list_drafted(unit, person)
-        shown = {
-            tray: tuple(_item(unit, what, place, now, drafted) for place, what in held[:limit])
-            for tray, held in trays.items()
+        trays = _filled(unit, services, request, project, now, drafted)
+        shown = {tray: held[:limit] for tray, held in trays.items()}
+        sizes = inbox.list_sizes(
+            unit, [one.id for held in shown.values() for _, one in held if isinstance(one, Review)]
+        )
+        items = {
+            tray: tuple(
+                _cause(unit, what, now)
+                if isinstance(what, _Cause)
+                else _item(unit, what, place, has_draft=what.id in drafted, **sizes[what.id])
+                for place, what in held
+            )
+            for tray, held in shown.items()
         }
         counts = InboxCounts(**{tray: len(held) for tray, held in trays.items()})
-        return Inbox(person=person, **shown, counts=counts, cursor=services.waits.cursor(newest))
+        return Inbox(person=person, **items, counts=counts, cursor=services.waits.cursor(newest))
 
     return await services.store.read(work)
 
 
-def _filled(unit: Unit, services: Services, person: str, project: str | None, limit: int, now_us: int) -> Trays:
+def _filled(
+    unit: Unit, services: Services, request: GetInbox, project: str | None, now_us: int, drafted: frozenset[str]
+) -> Trays:
+    person, limit = request.person, request.limit
     trays: Trays = {"your_turn": [], "waiting": [], "problems": []}
+    causes: dict[str, _Cause] = {}
 
-    def put(place: Placement, what: Review | Pool) -> None:
+    def put(place: Placement, what: Review | _Cause) -> None:
         if len(trays[place.tray]) <= limit:
             trays[place.tray].append((place, what))
 
-    pools = [pool for pool in reviewers.list_pools(unit) if project is None or pool.serves(project)]
-    for pool in pools:
+    def cause(key: str, what: Pool | str, place: Placement) -> _Cause:
+        if key not in causes:
+            causes[key] = _Cause(what, place)
+            put(place, causes[key])
+        return causes[key]
+
+    pools = {pool.id: pool for pool in reviewers.list_pools(unit) if project is None or pool.serves(project)}
+    for pool in pools.values():
         found = rules.pool_place(pool, now_us)
         if found is not None:
-            put(found, pool)
+            cause(pool.id, pool, found)
+    wrong = frozenset(causes)
 
     @cache
-    def taken_by(name: str) -> str | None:
-        if not services.projects.is_registered(name):
-            return None
-        return next((pool.id for pool in pools if rules.takes(pool, name, now_us)), None)
+    def served_by(name: str) -> tuple[Pool | None, Pool | None]:
+        """The running pool that takes a project, and one that would if it were not for its problem."""
+        serving = [pool for pool in pools.values() if services.projects.is_registered(name) and pool.serves(name)]
+        running = next((pool for pool in serving if rules.takes(pool, name, now_us)), None)
+        return running, next((pool for pool in serving if pool.id in wrong), None)
 
     for review, authored in _open(unit, person, project, limit, now_us, by_token=services.authenticator.required):
         standing = review.state == State.REJECTED and inbox.is_standing(unit, review.id)
-        around = InboxContext(person, now_us, authored=authored, pool=taken_by(review.project), standing=standing)
-        put(rules.place(review, around), review)
+        pool, blocked = served_by(review.project)
+        around = InboxContext(person, now_us, authored, pool, blocked, review.id in drafted, standing)
+        place = rules.place(review, around)
+        if place.cause is None:
+            put(place, review)
+        else:
+            cause(place.cause, pools.get(place.cause, place.cause), place).add(review, place)
     return trays
 
 
@@ -105,14 +151,42 @@ def _open(
     return sorted(found.values(), key=lambda one: rules.rank(one[0], person))
 
 
-def _item(unit: Unit, what: Review | Pool, place: Placement, now_us: int, drafted: frozenset[str]) -> InboxItem:
-    item = partial(InboxItem, why=place.why, since=isoformat(place.since_us), who=place.who)
-    if isinstance(what, Pool):
-        pool = pool_admin.pool_view(unit, what, reviewers.list_live(unit, what.id), now_us)
-        return item(kind="pool", review=None, pool=pool, detail=pool.why)
-    handoff = cycles.find_by_review(unit, what.id) if what.category == "handoff" else None
+def _item(unit: Unit, review: Review, place: Placement, **more: Any) -> InboxItem:
+    handoff = cycles.find_by_review(unit, review.id) if review.category == "handoff" else None
     handed = handoff and f"{handoff.producer} hands {handoff.phase} over to {handoff.target}"
-    kind = "review" if handoff is None else "cycle"
-    return item(
-        kind=kind, review=views.row(what), pool=None, detail=place.detail or handed, has_draft=what.id in drafted
+    return InboxItem(
+        kind="review" if handoff is None else "cycle",
+        why=place.why,
+        since=isoformat(place.since_us),
+        review=views.row(review),
+        pool=None,
+        who=place.who,
+        detail=place.detail or handed,
+        **more,
+    )
+
+
+def _cause(unit: Unit, cause: _Cause, now_us: int) -> InboxItem:
+    what, place, held = cause.what, cause.place, cause.held
+    name, pool, failed = what, what, ""
+    if isinstance(what, str):
+        reviewer = reviewers.find(unit, what)
+        name = reviewer.name if reviewer else what
+        pool = reviewer and reviewers.find_pool(unit, reviewer.pool_id)
+    elif place.why == "circuit_open":
+        failed = next((one.end_reason or "" for one in reviewers.list_newest(unit, what, 1)), "")
+    view = (
+        pool_admin.pool_view(unit, pool, reviewers.list_live(unit, pool.id), now_us) if isinstance(pool, Pool) else None
+    )
+    return InboxItem(
+        kind="reviewer" if isinstance(what, str) else "pool",
+        why=place.why,
+        since=isoformat(place.since_us),
+        review=None,
+        pool=view,
+        who=place.who,
+        detail=view and view.why,
+        cause=rules.cause(name, place, len(held), now_us, failed),
+        holds_up=tuple(views.row(one) for one in held[:_HELD_UP_ROWS]),
+        held_up=len(held),
     )

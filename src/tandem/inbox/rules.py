@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Final, Literal
 
 from tandem.core.clock import MICROSECONDS
-from tandem.pool.rules import Pool, circuit_seconds
+from tandem.pool.rules import CIRCUIT_FAILURES, END_OF_LOG, NOT_LOGGED_IN, Pool, circuit_seconds, next_try
+from tandem.present.words import duration
 from tandem.reviews.rules import Review, State, next_action
 
 ListName = Literal["your_turn", "waiting", "problems"]
 Why = Literal[
-    "review", "verdict", "answer", "decide", "revise", "apply",
+    "review", "verdict", "answer", "decide", "revise", "apply", "draft",
     "queued", "reviewing", "proposer",
     "attention", "escalate", "revert", "stuck", "paused", "rate_limited", "circuit_open", "lost",
 ]  # fmt: skip
@@ -42,14 +44,18 @@ class InboxContext:
         person: Whose inbox it is.
         now_us: The time.
         authored: Whether the current content is the person's own, so that somebody else gives the verdict.
-        pool: The supervisor of a running pool that takes the review's project; None if none does.
+        pool: The running pool that takes the review's project; None if none does.
+        blocked: A pool for the project that starts nothing now; None if there is none.
+        drafted: Whether the person wrote something about it and has not sent it.
         standing: Whether commits of the review stand that nobody took back, as far as hooks told.
     """
 
     person: str
     now_us: int
     authored: bool = False
-    pool: str | None = None
+    pool: Pool | None = None
+    blocked: Pool | None = None
+    drafted: bool = False
     standing: bool = False
 
 
@@ -63,6 +69,7 @@ class Placement:
         since_us: Since when; microseconds since the epoch, UTC.
         who: Whom it waits for, where that is known.
         detail: Further facts.
+        cause: The id of the pool or the reviewer that holds it up, and that stands there in its place.
     """
 
     tray: ListName
@@ -70,6 +77,7 @@ class Placement:
     since_us: int
     who: str | None = None
     detail: str | None = None
+    cause: str | None = None
 
 
 def rank(review: Review, person: str) -> tuple[bool, int, int, str]:
@@ -86,40 +94,47 @@ def place(review: Review, around: InboxContext) -> Placement:
 def _problem(review: Review, around: InboxContext) -> Placement | None:
     since = waits_since(review)
     if review.awaits_person is not None:
-        return Placement("problems", "attention", review.updated_at, review.proposer_id, review.awaits_person)
+        return Placement("problems", "attention", review.updated_at, review.proposer_id, plainly(review.awaits_person))
     if review.state == State.REJECTED and around.standing:
         return Placement("problems", "revert", since, review.proposer_id, review.verdict_reason)
     if next_action(review) == "escalate":
         return Placement("problems", "escalate", since, review.proposer_id, review.verdict_reason)
     lease = review.lease_expires_at
     if review.held and lease is not None and around.now_us - lease > OVERDUE_SECONDS * MICROSECONDS:
-        return Placement("problems", "stuck", lease, review.reviewer_id, "the claim ran out and was not taken back")
-    if _is_queued(review) and around.pool and around.now_us - since > STUCK_SECONDS * MICROSECONDS:
-        return Placement("problems", "stuck", since, around.pool, "no reviewer of the pool took it")
-    return None
+        return Placement("problems", "stuck", lease, review.reviewer_id, cause=review.reviewer_id)
+    if not _is_queued(review) or around.drafted or _is_asked(review, around.person):
+        return None
+    is_late = around.now_us - since > STUCK_SECONDS * MICROSECONDS
+    pool = (around.pool if is_late else None) if around.pool else around.blocked
+    return Placement("problems", "stuck", since, pool_name(pool), cause=pool.id) if pool else None
 
 
 def _turn(review: Review, around: InboxContext) -> Placement | None:
     since, person = waits_since(review), around.person
-    if review.question_id is not None and review.proposer_id == person and review.turn != "proposer":
+    if _is_asked(review, person):
         return Placement("your_turn", "answer", since)
-    if _is_queued(review):
+    if _is_queued(review) and not around.drafted:
         return None if around.authored or around.pool else Placement("your_turn", "review", since)
     if review.turn == "reviewer" and _reviewer(review) == person:
         return Placement("your_turn", "verdict" if review.held else "answer", since)
     if review.turn == "proposer" and review.proposer_id == person:
         why = _OF_PROPOSER.get(next_action(review))
         return Placement("your_turn", why, since) if why else None
-    return None
+    return Placement("your_turn", "draft", since) if around.drafted else None
 
 
 def _waiting(review: Review, around: InboxContext) -> Placement:
     since = waits_since(review)
     if _is_queued(review):
-        return Placement("waiting", "queued", since, around.pool)
+        return Placement("waiting", "queued", since, around.pool and pool_name(around.pool))
     if review.turn == "reviewer":
         return Placement("waiting", "reviewing", since, _reviewer(review))
     return Placement("waiting", "proposer", since, review.proposer_id)
+
+
+def _is_asked(review: Review, person: str) -> bool:
+    """Whether the person has to answer a question although the review waits for a reviewer."""
+    return review.question_id is not None and review.proposer_id == person and review.turn != "proposer"
 
 
 def _is_queued(review: Review) -> bool:
@@ -161,3 +176,57 @@ def takes(pool: Pool, project: str, now_us: int) -> bool:
     """Whether a pool runs now and is for a project, if that is registered."""
     is_running = pool.is_live(now_us) and pool.paused is None and pool.circuit_until is None
     return is_running and pool.serves(project)
+
+
+def pool_name(pool: Pool) -> str:
+    """What people call a pool."""
+    return f"{pool.provider} on {pool.host}"
+
+
+def cause(pool: Pool | str, place: Placement, waiting: int, now_us: int, failed: str = "") -> str:
+    """What happened to a pool, whose newest reviewer `failed` so, or to a reviewer of that name, in a line."""
+    since = duration((now_us - place.since_us) / MICROSECONDS)
+    behind = f"; {waiting} review{'s wait' if waiting > 1 else ' waits'}" if waiting else ""
+    if isinstance(pool, str):
+        return f"{pool} has been silent for {since}{behind}"
+    name, again = pool_name(pool), next_try(pool.paused_until or pool.circuit_until, now_us).lower()
+    match place.why:
+        case "lost":
+            said = f"{name} has been silent for {since}"
+        case "rate_limited":
+            said = f"{name} is {_rate_limited(pool.paused or '')}; {again}"
+        case "circuit_open":
+            said = f"{name}: {CIRCUIT_FAILURES} reviewers in a row {_ended(failed)}; {again}"
+        case "paused" if pool.paused_kind == "budget_per_review":
+            # Its words name another review, which may be another project's.
+            said = f"{name} is paused: a run went over the budget for one review"
+        case "paused":
+            is_named = pool.paused_kind == "manual" and pool.paused_by != "operator"
+            by = f"{pool.paused_by} paused {name}" if is_named else f"{name} is paused"
+            said = f"{by}: {(pool.paused or '').rstrip('.')}"
+        case _:
+            said = f"{name} has taken nothing for {since}"
+    return said + behind
+
+
+_MESSAGE: Final = re.compile(r'"message"\s*:\s*"((?:[^"\\]|\\.)*)"')
+_LONGEST: Final = 160
+
+
+def plainly(said: str) -> str:
+    """The words of a program, without the JSON around them."""
+    found = _MESSAGE.search(said)
+    return found[1] if found else said.partition('{"')[0].rstrip(" :")
+
+
+def _ended(failed: str) -> str:
+    why = failed.partition(END_OF_LOG)[2] or failed
+    if "429" in why or "rate limit" in why.lower():
+        return f"were {_rate_limited(why)}"
+    if NOT_LOGGED_IN in why:
+        return "were not logged in"
+    return f"failed at once: {plainly(why).rstrip('.')[:_LONGEST]}" if why else "failed at once"
+
+
+def _rate_limited(said: str) -> str:
+    return "rate limited (429)" if "429" in said else "rate limited"

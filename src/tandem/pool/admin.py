@@ -160,7 +160,7 @@ async def pause_reviewers(services: Services, caller: Caller, request: PauseRevi
         NotFound: There is no such pool.
         PoolDisabled: There is none at all.
     """
-    why = request.reason or "an operator paused it"
+    why = request.reason or "no reason given"
     actor = caller.operator
     return await _change_pools(
         services,

@@ -11,6 +11,7 @@ WHY = {
     "decide": "a counter-patch to decide on",
     "revise": "changes are asked of you",
     "apply": "approved: apply and close it",
+    "draft": "you wrote something and did not send it",
     "queued": "queued for the pool",
     "reviewing": "being reviewed",
     "proposer": "back with its proposer",

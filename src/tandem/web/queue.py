@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from tandem.errors import InvalidInput, TandemError
 from tandem.inbox.contract import Inbox
-from tandem.present.words import WHY
+from tandem.present import inbox
 from tandem.projects.contract import ProjectList
 from tandem.reviews.page_contract import SearchPage
 from tandem.reviews.tally_contract import Statistics
@@ -95,11 +95,9 @@ async def show(
 
 
 _INBOX_ROWS = 100
-_SECTIONS = (
-    ("your_turn", "Your turn", "Nothing waits for you."),
-    ("problems", "Problems", "Nothing is stuck."),
-    ("waiting", "Waiting on others", "No one else is at work."),
-)
+_ACTIONS = {"verdict": "Give a verdict", "answer": "Answer", "decide": "Decide", "escalate": "Decide"}
+_ACTIONS |= dict.fromkeys(("review", "attention"), "Review")
+"""What a person does about a review, by why it is there; else they open it."""
 
 
 async def show_inbox(request: PageRequest) -> PageResponse | Response:
@@ -109,7 +107,8 @@ async def show_inbox(request: PageRequest) -> PageResponse | Response:
         return see(login.YOU)
     if project:  # the navigation counts all projects
         found = await request.call("get_inbox", person=request.person.name, project=project, limit=_INBOX_ROWS)
-    return PageResponse("inbox.html", {"found": found, "sections": _SECTIONS, "limit": _INBOX_ROWS, "why": WHY})
+    values = {"sections": inbox.sections(found), "said": inbox.said, "folded_above": inbox.FOLDED_ABOVE}
+    return PageResponse("inbox.html", values | {"limit": _INBOX_ROWS, "actions": _ACTIONS})
 
 
 def waiting(found: Inbox | None) -> dict[str, Any]:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, cast
 from tandem.bridge.keys import LOCK_VARIABLE, SESSION_VARIABLE
 from tandem.cli.render import checks, findings, parts
 from tandem.cli.render.parts import Cell, ago, block, facts, listing, more_pages, plain, renders, state
+from tandem.present import inbox
 from tandem.present.facts import facts as shown_facts
 from tandem.present.facts import given, worded, work
 from tandem.present.text import Column, Framed, Group, Rule, Table, Text, Whole
-from tandem.present.words import WHY
 from tandem.rulings import next_steps
 
 if TYPE_CHECKING:
@@ -197,33 +197,40 @@ def _(answer: answers.FullReview) -> Drawable:
 
 @renders
 def _(answer: inbox_contract.Inbox) -> Drawable:
-    trays = (
-        ("Your turn", "bold green", answer.your_turn, answer.counts.your_turn),
-        ("Waiting on others", "bold", answer.waiting, answer.counts.waiting),
-        ("Problems", "bold red", answer.problems, answer.counts.problems),
-    )
-    shown = [_tray(name, style, items, count) for name, style, items, count in trays if items]
+    shown = [_section(one) for one in inbox.sections(answer) if one.items]
     return Group(*shown) if shown else Text("Nothing waits for anybody.", style="dim")
 
 
-def _tray(name: str, style: str, items: tuple[inbox_contract.InboxItem, ...], count: int) -> Drawable:
-    number = f"{len(items)}+" if count > len(items) else str(count)
-    rows = ((_id(item), WHY.get(item.why, item.why), _what(item), item.who, ago(item.since)) for item in items)
-    return Group(Text.assemble((f"{name} ", style), (number, "dim")), listing("id!, why, what, who, for!", rows))
+_SECTION_STYLES = {"problems": "bold red", "your_turn": "bold green", "unclaimed": "dim"}
 
 
-def _id(item: inbox_contract.InboxItem) -> str:
-    if item.review is not None:
-        return item.review.review_id
-    return item.pool.supervisor_id if item.pool is not None else ""
+def _section(section: inbox.Section) -> Drawable:
+    title = Text.assemble((f"{section.title} ", _SECTION_STYLES.get(section.name, "bold")), (section.count, "dim"))
+    items = [item for _, group in section.groups for item in group]
+    rows = ((item.review.review_id if item.review else "", _what(item), inbox.size(item), _why(item)) for item in items)
+    ages = (ago(item.since) for item in items)
+    return Group(
+        title, listing("id!, what, change!, why, for!", ((*row, age) for row, age in zip(rows, ages, strict=True)))
+    )
 
 
 def _what(item: inbox_contract.InboxItem) -> Text:
-    about = plain(item.review.intent if item.review is not None else "")
-    for more in (work(item.review), item.detail):
+    review = item.review
+    about = plain(inbox.said(item) if review is None else review.intent)
+    where = [] if review is None else [review.project, "" if review.priority == "normal" else review.priority]
+    held = [f"{one.intent} ({one.review_id})" for one in item.holds_up]
+    held += [f"and {item.held_up - len(held)} more"] if item.held_up > len(held) else []
+    for more in (", ".join(filter(None, where)), work(review), *held):
         if more:
-            about.append("\n" if about.plain else "").append(plain(more, "dim"))
+            about.append("\n").append(plain(more, "dim"))
     return about
+
+
+def _why(item: inbox_contract.InboxItem) -> Text:
+    if item.review is None:
+        return plain(inbox.helps(item) or "")
+    told = plain(inbox.said(item))
+    return told.append("\n").append(plain(item.detail, "dim")) if item.detail else told
 
 
 @renders

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import ClassVar
 
 from rich.text import Text
@@ -21,8 +21,8 @@ from tandem.cli.review_screen.screens import Confirm, LiveScreen, NameDialog, ho
 from tandem.cli.terminal import Exit
 from tandem.core.visible import visible, visible_line
 from tandem.inbox.contract import Inbox, InboxItem
+from tandem.present import inbox
 from tandem.present.facts import work
-from tandem.present.words import WHY
 
 _RENEWAL_SECONDS = 30.0
 """How often a claim is renewed while the person does something."""
@@ -31,6 +31,7 @@ _WIDE_COLUMNS = 110
 
 
 _LIMIT = 100
+_CAUSE = "cause"
 _NOTHING = "Nothing is open. New reviews appear here by themselves."
 
 
@@ -132,7 +133,7 @@ class InboxScreen(LiveScreen):
     def __init__(self, desk: ScreenClient) -> None:
         super().__init__(desk)
         self._inbox: Inbox | None = None
-        self._items: dict[str, InboxItem] = {}
+        self._keys: set[str] = set()
 
     def compose(self) -> ComposeResult:
         """The list under its headline."""
@@ -160,14 +161,15 @@ class InboxScreen(LiveScreen):
         shown = self.query_one(OptionList)
         before, at = shown.highlighted_option, shown.highlighted
         top = shown.scroll_offset.y
-        self._items = {_key(item): item for _, items, _ in _trays(found) for item in items}
-        shown.set_options(_options(found, with_project=self.desk.project is None))
+        options = list(_options(found, with_project=self.desk.project is None))
+        self._keys = {option.id for option in options if option.id is not None}
+        shown.set_options(options)
         self.query_one("#headline", Static).update(self._headline(found))
         keys = [option.id for option in shown.options]
-        if before is not None and before.id in self._items:
+        if before is not None and before.id in self._keys:
             shown.highlighted = keys.index(before.id)
         else:
-            places = [place for place, key in enumerate(keys) if key in self._items]
+            places = [place for place, key in enumerate(keys) if key in self._keys]
             after = [place for place in places if place >= (at or 0)]
             shown.highlighted = after[0] if after else max(places, default=None)
         shown.scroll_to(y=top, animate=False)
@@ -178,13 +180,11 @@ class InboxScreen(LiveScreen):
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         """Open the chosen item."""
-        item = self._items.get(event.option.id or "")
-        if item is None:
-            return
-        if item.review is None:
+        key = event.option.id or ""
+        if key.startswith(_CAUSE):
             self.notify(texts.ELSEWHERE, markup=False)
-        else:
-            host(self).push_screen(ReviewScreen(self.desk, item.review.review_id))
+        elif key:
+            host(self).push_screen(ReviewScreen(self.desk, key))
 
     def action_open(self) -> None:
         """Open the highlighted item."""
@@ -211,22 +211,11 @@ class InboxScreen(LiveScreen):
         self.refresh_soon()
 
 
-def _trays(found: Inbox) -> list[tuple[str, Sequence[InboxItem], int]]:
-    """Each tray's title, items in the broker's order, and count, in the order in which they are shown."""
-    return [
-        ("Your turn", found.your_turn, found.counts.your_turn),
-        ("Problems", found.problems, found.counts.problems),
-        ("Waiting on others", found.waiting, found.counts.waiting),
-    ]
-
-
 def _key(item: InboxItem) -> str:
-    """Tells an item from every other in the inbox."""
-    return item.review.review_id if item.review is not None else f"pool {_pool(item)}"
-
-
-def _pool(item: InboxItem) -> str:
-    return item.pool.supervisor_id if item.pool is not None else ""
+    """The review that an item opens, or what tells a cause from every other one."""
+    if item.review is not None:
+        return item.review.review_id
+    return f"{_CAUSE} {item.pool.supervisor_id if item.pool and item.kind == 'pool' else item.who}"
 
 
 def _number(count: int) -> str:
@@ -234,33 +223,36 @@ def _number(count: int) -> str:
 
 
 def _options(found: Inbox, *, with_project: bool) -> Iterator[Option]:
-    for title, items, count in _trays(found):
-        if items:
-            yield Option(Text(f"{title} ({_number(count)})", style="bold"), disabled=True)
-            yield from _rows(items, with_project=with_project)
-    if not (found.your_turn or found.problems or found.waiting):
+    shown = [section for section in inbox.sections(found) if section.items]
+    for section in shown:
+        yield Option(Text(f"{section.title} ({section.count})", style="bold"), disabled=True)
+        for _, items in section.groups:
+            for item in items:
+                yield Option(_row(item, with_project=with_project), id=_key(item))
+                yield from _held_up(item)
+    if not shown:
         yield Option(Text(_NOTHING, style="dim"), disabled=True)
 
 
-def _rows(items: Sequence[InboxItem], *, with_project: bool) -> Iterator[Option]:
-    for item in items:
-        review = item.review
-        said = [WHY.get(item.why, item.why), item.detail, item.who]
-        said += [work(review), review.project if review and with_project else None]
-        said += [texts.since(item.since), review.review_id if review else None]
-        yield Option(Text("\n").join((_title(item), _about(item, [part for part in said if part]))), id=_key(item))
-
-
-def _title(item: InboxItem) -> Text:
-    about = item.review.intent if item.review is not None else f"Reviewer pool {_pool(item)}"
-    title = Text("  ", no_wrap=True, overflow="ellipsis").append(visible_line(about))
-    if item.review is not None and item.review.priority == "critical":
+def _row(item: InboxItem, *, with_project: bool) -> Text:
+    review = item.review
+    title = _line("  ").append(visible_line(inbox.said(item) if review is None else review.intent))
+    if review is None:
+        return Text("\n").join((title, _line("    ").append(inbox.helps(item) or "", "dim")))
+    if review.priority == "critical":
         title.append("  critical", "bold red")
-    return title
+    said = [inbox.said(item), item.detail, inbox.size(item), work(review), review.project if with_project else None]
+    said += [texts.since(item.since), review.review_id]
+    about = _line("    ").append_text(texts.state(review.status, None)).append("  ")
+    return Text("\n").join((title, about.append("  ".join(visible_line(part) for part in said if part), "dim")))
 
 
-def _about(item: InboxItem, said: Sequence[str]) -> Text:
-    about = Text("    ", no_wrap=True, overflow="ellipsis")
-    if item.review is not None:
-        about.append_text(texts.state(item.review.status, None)).append("  ")
-    return about.append("  ".join(map(visible_line, said)), "dim")
+def _held_up(item: InboxItem) -> Iterator[Option]:
+    """The reviews that wait because of something, under it; they can be opened, too."""
+    for review in item.holds_up:
+        said = f"{visible_line(review.intent)}  {review.project}  {texts.since(review.created_at)}  {review.review_id}"
+        yield Option(_line("      ").append(said, "dim"), id=review.review_id)
+
+
+def _line(indent: str) -> Text:
+    return Text(indent, no_wrap=True, overflow="ellipsis")

@@ -142,16 +142,7 @@
     say("Not sent: the broker cannot be reached. What you wrote is kept; send it again when the page says “live”.");
   });
 
-  // What somebody has opened or closed stays so when the page is brought up to date.
-  const opened = new Map();
-  const folds = () => document.querySelectorAll("#findings details[id], #acts details[id], #stream details[id], #checks details[id], .thread details[id]");
-  document.addEventListener("htmx:before:swap", () => {
-    for (const fold of folds()) opened.set(fold.id, fold.open);
-  });
-  document.addEventListener("htmx:after:swap", () => {
-    for (const fold of folds()) if (opened.has(fold.id)) fold.open = opened.get(fold.id);
-    settle();
-  });
+  document.addEventListener("htmx:after:swap", settle);
 
   // ----------------------------------------------------------------------------------------- verdicts
 

@@ -173,6 +173,16 @@
     freshenTimes();
   }
 
+  // What somebody has opened or closed stays so when the page is brought up to date.
+  const opened = new Map();
+  const folds = () => document.querySelectorAll(".list details[id], #findings details[id], #acts details[id], #stream details[id], #checks details[id], .thread details[id]");
+  document.addEventListener("htmx:before:swap", () => {
+    for (const fold of folds()) opened.set(fold.id, fold.open);
+  });
+  document.addEventListener("htmx:after:swap", () => {
+    for (const fold of folds()) if (opened.has(fold.id)) fold.open = opened.get(fold.id);
+  });
+
   document.addEventListener("tandem-refresh", refreshAll);
 
   // --------------------------------------------------------------------------------------- times

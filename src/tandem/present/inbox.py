@@ -1,0 +1,67 @@
+"""An inbox as people read it, on pages and at a terminal: its sections in their order, and the words of a row."""
+
+from __future__ import annotations
+
+from tandem.present.words import WHY
+
+TYPE_CHECKING = False  # as in `text`
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any, Final
+
+FOLDED_ABOVE: Final = 10
+"""Of a project's rows that are not the person's, so many stand unfolded."""
+
+_RESUMED: Final = ("paused", "rate_limited", "circuit_open")
+
+
+class Section:
+    """A section of an inbox, with its items by project where they are not for the person to act on."""
+
+    def __init__(self, name: str, title: str, items: Sequence[Any], *, is_cut: bool) -> None:
+        self.name, self.title, self.items = name, title, items
+        self.count = f"{len(items)}+" if is_cut else str(len(items))
+        groups: dict[str, list[Any]] = {}
+        for item in items:
+            groups.setdefault(item.review.project if name in ("unclaimed", "waiting") else "", []).append(item)
+        self.groups = sorted(groups.items())
+
+
+def sections(found: Any) -> list[Section]:
+    """An inbox in the order in which it is read: problems, work for the person, unclaimed reviews, the rest."""
+    yours = [one for one in found.your_turn if one.why != "review"]
+    others = [one for one in found.waiting if one.why != "queued"]
+    free = [one for one in (*found.your_turn, *found.waiting) if one.why in ("review", "queued")]
+    cut = {
+        name: getattr(found.counts, name) > len(getattr(found, name)) for name in ("your_turn", "waiting", "problems")
+    }
+    return [
+        Section("problems", "Problems", found.problems, is_cut=cut["problems"]),
+        Section("your_turn", "Needs you", yours, is_cut=cut["your_turn"] and len(yours) == len(found.your_turn)),
+        Section("unclaimed", "Unclaimed", free, is_cut=bool(free) and (cut["your_turn"] or cut["waiting"])),
+        Section("waiting", "Waiting on others", others, is_cut=cut["waiting"]),
+    ]
+
+
+def said(item: Any) -> str:
+    """What happened, or what the item waits for, in a line."""
+    if item.cause:
+        return item.cause
+    words = WHY["review"] if item.why == "queued" and not item.who else WHY.get(item.why, item.why)
+    return f"{words}: {item.who}" if item.who else words
+
+
+def helps(item: Any) -> str | None:
+    """The command that helps against a cause; None for a review, which one opens."""
+    if item.review is not None:
+        return None
+    if item.pool is not None and item.kind == "reviewer":
+        return f"tandem reviewers kill {item.who} --force"
+    return "tandem reviewers resume" if item.why in _RESUMED else "tandem reviewers list"
+
+
+def size(item: Any) -> str:
+    """How large the change is, and its open findings: `+12 −3, 2 files, 1 finding`."""
+    counts = ((item.files, "file"), (item.open_findings, "finding"))
+    lines = [f"+{item.added} −{item.removed}"] if item.files else []
+    return ", ".join([*lines, *(f"{count} {name}{'s' if count > 1 else ''}" for count, name in counts if count)])
