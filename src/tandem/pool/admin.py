@@ -18,6 +18,7 @@ from tandem.pool import plan as pool_plan
 from tandem.pool import queries as reviewers
 from tandem.pool import runs as reviewer_runs
 from tandem.pool.contract import (
+    Doing,
     GetReviewerLog,
     KillReviewer,
     ListReviewers,
@@ -30,6 +31,7 @@ from tandem.pool.contract import (
     ReviewerView,
     SpawnReviewer,
 )
+from tandem.pool.queries import Held
 from tandem.pool.reviewers import logs
 from tandem.pool.rules import CIRCUIT_FAILURES, DrainReason, Pool, Reviewer, ReviewerState
 from tandem.present.words import duration
@@ -274,17 +276,36 @@ def _state(unit: Unit, pool: Pool, now_us: int) -> tuple[str, str | None]:
     return "running", None
 
 
-def reviewer_view(reviewer: Reviewer, held: str | None) -> ReviewerView:
+def reviewer_view(reviewer: Reviewer, held: Held | None) -> ReviewerView:
     """A reviewer as operators see it."""
     done = reviewer.reviews_completed
+    doing, since = doing_of(reviewer, held)
     return shown(
         ReviewerView,
         reviewer,
         reviewer_id=reviewer.id,
         supervisor_id=reviewer.pool_id,
-        review_id=held,
+        review_id=held and held.review_id,
+        review_title=held and held.title,
+        doing=doing,
+        doing_since=time_or_none(since),
+        last_output_at=time_or_none(reviewer.said().get("output_us")),
         approval_rate=reviewer.approvals / done if done else None,
         mean_review_seconds=reviewer.review_us / done / MICROSECONDS if done else None,
         outcomes=orjson.loads(reviewer.outcomes),
         cost_usd=reviewer.cost_microusd / _MICRO,
     )
+
+
+def doing_of(reviewer: Reviewer, held: Held | None) -> tuple[Doing | None, int | None]:
+    """What a reviewer does, and since when; an agent that holds nothing may be silent as long as it likes."""
+    said = reviewer.said()
+    if reviewer.ended_at is not None:
+        return None, None
+    if reviewer.pid is None:
+        return "starts", reviewer.spawned_at
+    if held is None:
+        return "idle", reviewer.last_active_at
+    if (silent := said.get("silent_us")) is not None:
+        return "silent", silent
+    return "waits_for_checks" if said.get("checks") else "reviews", held.claimed_at

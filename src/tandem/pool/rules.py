@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import orjson
 
@@ -145,7 +145,8 @@ class Reviewer(NamedTuple):
     """One reviewer of a pool. Field order is the column order of its table.
 
     Times and durations are microseconds. `pid` and `started_us` are None until its process runs. `quick` says that it
-    ended at once, or because its program fails at once. `outcomes` is the JSON of how many runs ended how.
+    ended at once, or because its program fails at once. `outcomes` is the JSON of how many runs ended how;
+    `activity` that of `ReviewerActivity`, of which only silence is in the log.
     """
 
     id: str
@@ -180,11 +181,16 @@ class Reviewer(NamedTuple):
     cost_microusd: int = 0
     event_seq: int = 0
     event_hash: str = ""
+    activity: str | None = None
 
     @property
     def subject(self) -> str:
         """What its events are about."""
         return f"reviewer:{self.id}"
+
+    def said(self) -> dict[str, Any]:
+        """What its supervisor last said that it does."""
+        return orjson.loads(self.activity) if self.activity else {}
 
     @property
     def name(self) -> str:

@@ -190,7 +190,7 @@ def _check_budgets(unit: Unit, pool: Pool, request: ReportOutcome, now_us: int) 
 def _counted(before: Reviewer, outcome: RunOutcome, now_us: int) -> Reviewer:
     outcomes: dict[str, int] = orjson.loads(before.outcomes)
     outcomes[outcome] = outcomes.get(outcome, 0) + 1
-    return before._replace(outcomes=orjson.dumps(outcomes).decode(), last_active_at=now_us)
+    return before._replace(outcomes=orjson.dumps(outcomes).decode(), last_active_at=now_us, activity=None)
 
 
 def require(unit: Unit, reviewer_id: str) -> Reviewer:
