@@ -83,3 +83,24 @@ def test_what_each_reviewer_does_is_told_and_since_when(shop: Desk, steward: Ste
     assert kinds == [True, False]
     shop.do("kill_reviewer", reviewer_id=name, force=True)
     assert review == steward.seen(name)["review_id"]
+
+
+@ON_BOTH_DATABASES
+def test_p1_a_person_takes_over_and_what_the_ended_reviewer_still_says_is_refused(shop: Desk, steward: Steward) -> None:
+    review = shop.put_up()
+    name = steward.one()
+    stale = shop.claim(review, name)
+    # Neither an agent nor the proposer may: nothing is ended then.
+    shop.refused("FORBIDDEN", "claim_review", review_id=review, reviewer_id=name, take_over=True)
+    proposer = shop.do("get_proposal", review_id=review)["proposer_id"]
+    shop.refused("SELF_APPROVAL", "claim_review", review_id=review, reviewer_id=proposer, take_over=True)
+    assert [one["wanted"] for one in steward.beat()["reviewers"]] == ["run"]
+    claim = shop.do("claim_review", review_id=review, reviewer_id="ada", take_over=True)
+    assert (claim["reviewer_id"], claim["claim_generation"] > stale) == ("ada", True)
+    assert [one["wanted"] for one in steward.beat()["reviewers"]] == ["kill"]
+    late = {"verdict": "approved", "reason": "Fine.", "claim_generation": stale, "round": 1}
+    with shop.unchanged(review):
+        shop.refused("STALE_CLAIM", "submit_verdict", review_id=review, reviewer_id=name, **late)
+        # A person's claim is nobody's to take.
+        shop.refused("ALREADY_CLAIMED", "claim_review", review_id=review, reviewer_id="bob", take_over=True)
+    assert shop.do("list_reviewers")["reviewers"][0]["outcomes"] == {"cancelled": 1}

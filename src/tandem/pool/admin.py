@@ -18,7 +18,6 @@ from tandem.pool import plan as pool_plan
 from tandem.pool import queries as reviewers
 from tandem.pool import runs as reviewer_runs
 from tandem.pool.contract import (
-    Doing,
     GetReviewerLog,
     KillReviewer,
     ListReviewers,
@@ -33,7 +32,15 @@ from tandem.pool.contract import (
 )
 from tandem.pool.queries import Held
 from tandem.pool.reviewers import logs
-from tandem.pool.rules import CIRCUIT_FAILURES, DrainReason, Pool, Reviewer, ReviewerState
+from tandem.pool.rules import (
+    CIRCUIT_FAILURES,
+    DrainReason,
+    Pool,
+    Reviewer,
+    ReviewerState,
+    failures_in_a_row,
+    how_failed,
+)
 from tandem.present.words import duration
 from tandem.reviews.context import Services
 from tandem.store import events
@@ -270,16 +277,16 @@ def _state(unit: Unit, pool: Pool, now_us: int) -> tuple[str, str | None]:
     if pool.paused is not None:
         return "paused", f"{pool.paused} (by {pool.paused_by})"
     if pool.circuit_until is not None:
-        newest = reviewers.list_newest(unit, pool, 1)
-        last = newest[0].end_reason if newest and newest[0].end_reason else "they ended at once"
-        return "circuit_open", f"{CIRCUIT_FAILURES} or more reviewers in a row failed at once; the last: {last}"
+        newest = reviewers.list_newest(unit, pool, _RECENT)
+        number = max(CIRCUIT_FAILURES, failures_in_a_row(newest, pool.forgiven))
+        return "circuit_open", f"{number} reviewers in a row {how_failed(newest[0] if newest else None)}"
     return "running", None
 
 
 def reviewer_view(reviewer: Reviewer, held: Held | None) -> ReviewerView:
     """A reviewer as operators see it."""
     done = reviewer.reviews_completed
-    doing, since = doing_of(reviewer, held)
+    doing, since = reviewer.doing(held and held.claimed_at)
     return shown(
         ReviewerView,
         reviewer,
@@ -287,6 +294,7 @@ def reviewer_view(reviewer: Reviewer, held: Held | None) -> ReviewerView:
         supervisor_id=reviewer.pool_id,
         review_id=held and held.review_id,
         review_title=held and held.title,
+        claimed_at=time_or_none(held and held.claimed_at),
         doing=doing,
         doing_since=time_or_none(since),
         last_output_at=time_or_none(reviewer.said().get("output_us")),
@@ -295,17 +303,3 @@ def reviewer_view(reviewer: Reviewer, held: Held | None) -> ReviewerView:
         outcomes=orjson.loads(reviewer.outcomes),
         cost_usd=reviewer.cost_microusd / _MICRO,
     )
-
-
-def doing_of(reviewer: Reviewer, held: Held | None) -> tuple[Doing | None, int | None]:
-    """What a reviewer does, and since when; an agent that holds nothing may be silent as long as it likes."""
-    said = reviewer.said()
-    if reviewer.ended_at is not None:
-        return None, None
-    if reviewer.pid is None:
-        return "starts", reviewer.spawned_at
-    if held is None:
-        return "idle", reviewer.last_active_at
-    if (silent := said.get("silent_us")) is not None:
-        return "silent", silent
-    return "waits_for_checks" if said.get("checks") else "reviews", held.claimed_at

@@ -248,8 +248,6 @@ CircuitOpenUntil = Annotated[
 
 DrainReason = Annotated[str, Field(description="Why it must end; see draining.")]
 
-Doing = Literal["starts", "idle", "reviews", "waits_for_checks", "silent"]
-
 HeldReview = Annotated[str, Field(description="The review that it holds now.")]
 
 
@@ -286,10 +284,14 @@ class ReviewerView:
         ),
     ]
     end_reason: Annotated[str | None, Field(description="Why it ended, in words.")]
+    end_cause: Annotated[
+        str | None, Field(description="The same in a few words, which all that ended so share; null while it runs.")
+    ]
     review_id: HeldReview | None
     review_title: Annotated[str | None, Field(description="The intent of that review.")]
+    claimed_at: Annotated[str | None, Field(description="Since when it holds that; null without one.")]
     doing: Annotated[
-        Doing | None,
+        Literal["starts", "idle", "reviews", "waits_for_checks", "silent"] | None,
         Field(
             description=(
                 "`starts`, `idle`, `reviews`, `waits_for_checks`, or `silent`: its program neither writes nor uses the "

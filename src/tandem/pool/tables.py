@@ -28,5 +28,4 @@ reviewers = record_table(
     partial_index("ix_reviewers_live", "pool_id", where="ended_at IS NULL"),
     small=("number", "kill", "quick", "reviews_completed", "approvals", "rejections"),
     foreign={"pool_id": "pools.id"},
-    comments={"activity": "what it does, in JSON; no event tells of it, but of its silence"},
 )
