@@ -191,6 +191,9 @@ def _(answer: answers.FullReview) -> Drawable:
     # A single round is in the proposal's heading.
     found += [parts.table("RoundRow", answer.rounds)] if len(answer.rounds) > 1 else []
     found += findings.listed(answer.findings)
+    if answer.holder is not None and (does := _does(answer.holder)):
+        command = f". End it and take over: tandem review claim {answer.status.review_id} --take-over"
+        found[:0] = [Text.assemble((answer.holder.name, "bold"), " ", does, command)]
     return Group(
         render("ReviewStatus", answer.status), *found, _proposal(answer.proposal), _discussion(answer.discussion)
     )
@@ -326,9 +329,10 @@ def _reviewers(reviewers: Sequence[contract.ReviewerView]) -> Iterator[Drawable]
         yield plain(f"    {ended[0].end_reason}", "dim")
 
 
-def _does(one: contract.ReviewerView) -> Text:
+def _does(one: contract.ReviewerView | answers.Holder) -> Text | None:
+    """That it is silent, or waits for checks, and for how long; None for what needs no words."""
     if one.doing not in ("silent", "waits_for_checks"):
-        return state(one.state)
+        return None
     words = f"{one.doing.replace('_', ' ')} for {ago(one.doing_since).removesuffix(' ago')}"
     return plain(words, "red" if one.doing == "silent" else "")
 
@@ -342,7 +346,7 @@ def _cells(one: contract.ReviewerView) -> tuple[Cell, ...]:
     if tokens := one.tokens_in + one.tokens_out:
         spent.append(f"{tokens:,} tokens")
     return (
-        *(name, one.project, _does(one).append(why), work, ago(one.last_output_at) or "–"),
+        *(name, one.project, (_does(one) or state(one.state)).append(why), work, ago(one.last_output_at) or "–"),
         *(ago(one.spawned_at), str(one.reviews_completed)),
         "–" if one.approval_rate is None else worded("percent", one.approval_rate),
         "–" if one.mean_review_seconds is None else worded("duration", one.mean_review_seconds),
