@@ -19,6 +19,7 @@ class Steward:
         secret: What its id is made from.
         incarnation: That of its latest start.
         known: What it was last told of each of its reviewers that has not ended.
+        activity: What it says that each of them does.
     """
 
     def __init__(self, desk: Desk, **rules: Any) -> None:
@@ -26,6 +27,7 @@ class Steward:
         self.secret = secrets.token_hex(32)
         self.incarnation = ""
         self.known: dict[str, str] = {}
+        self.activity: dict[str, dict[str, Any]] = {}
         # Tests do not wait for what they do not test.
         self.rules: dict[str, Any] = {"spawn_cooldown_seconds": 0, "retry_delay_seconds": 0, **rules}
 
@@ -53,6 +55,7 @@ class Steward:
         gone = {one["reviewer_id"] for one in ended}
         running = [
             {"reviewer_id": name, "wanted": wanted, "state": "running", "pid": PID, "started_us": 1}
+            | {"activity": self.activity.get(name)}
             for name, wanted in self.known.items()
             if name not in gone
         ]

@@ -122,6 +122,7 @@ def test_what_happened_before_an_upgrade_is_counted(
             broker,
             database_settings,
             "DELETE FROM counters WHERE metric = 'rounds' OR (category = '' AND day = '')",
+            "ALTER TABLE reviewers DROP COLUMN activity",
             "UPDATE alembic_version SET version_num = '0026_drafts'",
         )
         broker.start()

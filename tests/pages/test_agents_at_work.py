@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+import time
 from pathlib import Path
 
 from playwright.sync_api import Page, expect
 
 from tests.acceptance.cycling import Crew
-from tests.acceptance.pooling import Steward
+from tests.acceptance.pooling import Steward, ended, started
 from tests.acceptance.reviewing import Desk
 from tests.acceptance.staffed import StaffedBroker, counter, only_posix
 from tests.broker import BrokerProcess, fresh_project
@@ -28,17 +29,17 @@ def test_real_reviewers_are_watched_started_drained_and_ended(
         page = windows.open(at="/reviewers")
         expect(page.get_by_role("heading", name=re.compile("custom on .* running"))).to_be_visible()
         review = project.ask("hold until-let")
-        at_work = page.get_by_role("region", name="Reviewers at work").get_by_role("row")
-        expect(at_work.nth(1)).to_contain_text(review)
+        at_work = page.get_by_role("region", name=re.compile("^At work")).get_by_role("article")
+        expect(at_work.first).to_contain_text("hold until-let")
         axe(page)
         shot(page, "reviewers")
         page.get_by_role("button", name="Start", exact=True).click()
-        expect(at_work).to_have_count(3)
+        expect(at_work).to_have_count(2)
         page.get_by_role("button", name="Start", exact=True).click()
         windows.allow("status of 409")
         expect(page.get_by_role("alert").filter(has_text="POOL_CAP_REACHED")).to_be_visible()
         # The log of the one that works, while it is written.
-        name = at_work.filter(has_text=review).get_by_role("link").first.inner_text()
+        name = at_work.filter(has_text="hold until-let").get_by_role("link").first.inner_text()
         page.get_by_role("link", name=name, exact=True).click()
         log = page.get_by_role("log")
         expect(log).to_contain_text(review)
@@ -46,7 +47,7 @@ def test_real_reviewers_are_watched_started_drained_and_ended(
         expect(log).to_contain_text("verdict")
         axe(page)
         page.goto("/reviewers")
-        expect(at_work.filter(has_text=name)).to_contain_text("verdict 1")
+        expect(at_work.filter(has_text=name)).to_contain_text("reviews done 1")
         write(page, "Why it is paused", "Out to lunch", "Pause")
         expect(page.get_by_text("Out to lunch")).to_be_visible()
         page.goto("/")
@@ -62,17 +63,78 @@ def test_a_reviewer_that_is_ended_goes_and_one_elsewhere_has_its_log_elsewhere(p
     shop.do("spawn_reviewer")
     name = steward.one()
     page.goto(f"/reviewers?project={shop.project}")
-    row = page.get_by_role("row").filter(has_text=shop.project)
+    row = page.get_by_role("article").filter(has_text=shop.project)
     page.get_by_role("link", name=steward.seen(name)["name"], exact=True).click()
     expect(page.get_by_text("Its log is on a-host")).to_be_visible()
     page.go_back()
     row.get_by_role("button", name=re.compile("^Drain")).click()
-    expect(page.get_by_role("row").filter(has_text=shop.project)).to_contain_text("draining")
+    expect(row).to_contain_text("draining")
     assert steward.seen(name)["state"] == "draining"
-    page.get_by_role("row").filter(has_text=shop.project).get_by_role("button", name=re.compile("^End")).click()
+    row.get_by_role("button", name=re.compile("^End now")).click()
     expect(page).to_have_url(re.compile("/reviewers"))
     steward.beat()
     assert steward.known[name] == "kill"
+
+
+def silent_for(steward: Steward, name: str, seconds: float) -> None:
+    """Have a reviewer fall silent so long ago."""
+    instant = round((time.time() - seconds) * 1_000_000)
+    steward.activity[name] = {"output_us": instant, "silent_us": instant}
+    steward.beat()
+
+
+def test_p1_a_silent_reviewer_is_ended_and_its_review_taken_over_in_one_click(
+    page: Page, shop: Desk, axe: Check, shot: Shot
+):
+    steward = started(shop)
+    review = shop.put_up(intent="Wait between attempts")
+    name = steward.one()
+    generation = shop.claim(review, name)
+    page.goto(f"/reviewers?project={shop.project}")
+    card = page.get_by_role("article").filter(has_text="Wait between attempts")
+    expect(card).to_contain_text("Has had Wait between attempts for")
+    silent_for(steward, name, 24 * 60 + 1)
+    expect(card).to_contain_text("Silent for 24 min")
+    axe(page)
+    shot(page, "reviewers-silent")
+    page.goto(f"/reviews/{review}")
+    acts = page.locator("#acts")
+    expect(acts).to_contain_text(re.compile("codex-r1 has had it for .*Silent for 24 min", re.DOTALL))
+    page.go_back()
+    card.get_by_role("button", name="End it and take over: codex-r1").click()
+    expect(acts.get_by_text("You hold it.")).to_be_visible()
+    steward.beat()
+    assert steward.known[name] == "kill"
+    # What it still had to say comes too late.
+    late = {"verdict": "approved", "reason": "Fine.", "claim_generation": generation, "round": 1}
+    shop.refused("STALE_CLAIM", "submit_verdict", review_id=review, reviewer_id=name, **late)
+    assert (shop.status(review)["reviewer_id"], shop.status(review)["verdict"]) == ("ada", None)
+
+
+def test_reviewers_that_ended_for_one_cause_are_one_line_and_the_pool_says_why_it_is_paused(
+    page: Page, shop: Desk, axe: Check, shot: Shot
+):
+    steward = started(shop)
+    said = 'Its program cannot be started, or failed at once. The end of its log: {"error": {"code": 429}}'
+    shop.put_up()
+    for _ in range(4):
+        [name] = [one["reviewer_id"] for one in steward.beat()["reviewers"]] or [
+            shop.do("spawn_reviewer")["reviewer_id"]
+        ]
+        steward.beat(ended(name, 3, quick=True, error=said))
+    page.goto(f"/reviewers?project={shop.project}")
+    pool = page.locator(f"#pool-{steward.supervisor_id}")
+    expect(pool).to_contain_text(
+        re.compile(r"The pool is paused until \d+:\d\d.*: 4 reviewers in a row were rate limited \(429\)\.")
+    )
+    expect(page.get_by_text("4 ended: rate limited (429)")).to_be_visible()
+    expect(page.get_by_text('"code": 429')).to_be_hidden()
+    page.get_by_text("4 ended:").click()
+    expect(page.get_by_text('"code": 429')).to_have_count(1)
+    axe(page)
+    shot(page, "reviewers-ended")
+    pool.get_by_role("button", name="Resume now").click()
+    expect(pool).to_contain_text("of 3 reviewers")
 
 
 def test_a_cycle_goes_along_its_track_while_one_looks_on(page: Page, broker: BrokerProcess, axe: Check, shot: Shot):

@@ -108,7 +108,7 @@ def test_who_holds_it_and_why_nothing_else_is_offered(page: Page, shop: Desk, wi
     shop.claim(review, "rita")
     page.goto(f"/reviews/{review}")
     acts = page.locator("#acts")
-    expect(acts.get_by_text("rita reviews it.")).to_be_visible()
+    expect(acts.get_by_text("rita has had it for")).to_be_visible()
     expect(acts.get_by_text("rita holds it. You can take it when it is released")).to_be_visible()
     for name in ("Claim", "Approve", "Release", "Request changes"):
         expect(acts.get_by_role("button", name=name)).to_have_count(0)

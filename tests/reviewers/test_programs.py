@@ -73,7 +73,7 @@ def test_a_run_ends_and_says_how(tmp_path: Path, way: str) -> None:
 
 def test_a_program_that_speaks_only_at_its_end_is_given_the_time(tmp_path: Path) -> None:
     quiet = acts("sleep", "1", "say", "at last", folder=tmp_path, talks=False)
-    done = run(quiet, start_seconds=0.2, silence_seconds=0.2)
+    done = run(quiet, start_seconds=0.2, silence_seconds=30.0)
     assert (done.ended_by, done.stdout) == ("itself", b"at last\n")
 
 

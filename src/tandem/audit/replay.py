@@ -22,8 +22,8 @@ Key = tuple[Any, ...]
 
 _KEYS = {name: table.primary_key.columns.keys() for name, table in TANDEM.metadata.tables.items()}
 
-UNRESTORED = VOLATILE | {"last_seen_at", "scanned_seq"}
-"""All such columns: the use of a session is no event either, nor is how far a webhook has come."""
+UNRESTORED = VOLATILE | {"last_seen_at", "scanned_seq", "activity"}
+"""All such columns: neither the use of a session is an event, nor how far a webhook has come, nor a reviewer's work."""
 
 _ONE_ROW = (
     *("round", "verdict", "session", "handoff", "gate", "override", "commit", "rollback"),
@@ -64,7 +64,7 @@ EVENT_PARTS: dict[str, tuple[EventKind, ...]] = {
     ),
     "reviewer": (
         *(_Kind.REVIEWER_REQUESTED, _Kind.REVIEWER_SPAWNED, _Kind.REVIEWER_DRAIN_START),
-        *(_Kind.REVIEWER_TERMINATED, _Kind.REVIEWER_OUTCOME),
+        *(_Kind.REVIEWER_SILENT, _Kind.REVIEWER_TERMINATED, _Kind.REVIEWER_OUTCOME),
     ),
     "session": (_Kind.SESSION_OPENED,),
     "session_end": (_Kind.SESSION_CLOSED,),

@@ -249,6 +249,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("reviewer_id", "--reviewer-id", help="Who reviews; keep it the same for the whole review. Default: who calls, see 'tandem me'.", metavar="ID", needed=True, is_caller=True),
         Parameter("review_id", "--review-id", help="Default: the next in the queue.", metavar="ID", hidden=True, completes="review"),
         Parameter("category", "--category", choices=("plan_review", "code_change", "verification", "handoff"), help="Only from the reviews of this kind."),
+        Parameter("take_over", "--take-over", kind="flag", default=False, help="For people: from a pool's reviewer that holds it, which is ended at once."),
         Parameter("project", "--project", help="Registered project, or a label; default: the repository you are in.", panel="Common options", completes="project"),
         Parameter("idempotency_key", "--idempotency-key", help="The same key with the same body has one effect and one answer, for a day.", panel="Common options"),
         Parameter("broker", "--broker", variable="TANDEM_BROKER", help="The broker, or several on one database: URL,URL; default: the one on this machine.", metavar="URL", panel="Common options"),

@@ -144,6 +144,7 @@ class Operations(ABC):
         idempotency_key: str | None = None,
         review_id: str | None = None,
         category: Literal["plan_review", "code_change", "verification", "handoff"] | None = None,
+        take_over: bool = False,
     ) -> reviews_answers.Claim:
         """Claim a review, or the next in the queue; answers with the proposal, or review: null."""
         return await self._operate("claim_review", locals())

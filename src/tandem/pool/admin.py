@@ -30,8 +30,17 @@ from tandem.pool.contract import (
     ReviewerView,
     SpawnReviewer,
 )
+from tandem.pool.queries import Held
 from tandem.pool.reviewers import logs
-from tandem.pool.rules import CIRCUIT_FAILURES, DrainReason, Pool, Reviewer, ReviewerState
+from tandem.pool.rules import (
+    CIRCUIT_FAILURES,
+    DrainReason,
+    Pool,
+    Reviewer,
+    ReviewerState,
+    failures_in_a_row,
+    how_failed,
+)
 from tandem.present.words import duration
 from tandem.reviews.context import Services
 from tandem.store import events
@@ -268,21 +277,27 @@ def _state(unit: Unit, pool: Pool, now_us: int) -> tuple[str, str | None]:
     if pool.paused is not None:
         return "paused", f"{pool.paused} (by {pool.paused_by})"
     if pool.circuit_until is not None:
-        newest = reviewers.list_newest(unit, pool, 1)
-        last = newest[0].end_reason if newest and newest[0].end_reason else "they ended at once"
-        return "circuit_open", f"{CIRCUIT_FAILURES} or more reviewers in a row failed at once; the last: {last}"
+        newest = reviewers.list_newest(unit, pool, _RECENT)
+        number = max(CIRCUIT_FAILURES, failures_in_a_row(newest, pool.forgiven))
+        return "circuit_open", f"{number} reviewers in a row {how_failed(newest[0] if newest else None)}"
     return "running", None
 
 
-def reviewer_view(reviewer: Reviewer, held: str | None) -> ReviewerView:
+def reviewer_view(reviewer: Reviewer, held: Held | None) -> ReviewerView:
     """A reviewer as operators see it."""
     done = reviewer.reviews_completed
+    doing, since = reviewer.doing(held and held.claimed_at)
     return shown(
         ReviewerView,
         reviewer,
         reviewer_id=reviewer.id,
         supervisor_id=reviewer.pool_id,
-        review_id=held,
+        review_id=held and held.review_id,
+        review_title=held and held.title,
+        claimed_at=time_or_none(held and held.claimed_at),
+        doing=doing,
+        doing_since=time_or_none(since),
+        last_output_at=time_or_none(reviewer.said().get("output_us")),
         approval_rate=reviewer.approvals / done if done else None,
         mean_review_seconds=reviewer.review_us / done / MICROSECONDS if done else None,
         outcomes=orjson.loads(reviewer.outcomes),

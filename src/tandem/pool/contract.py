@@ -148,6 +148,19 @@ class SupervisorRegister(WriteRequest):
     )
 
 
+class ReviewerActivity(Request):
+    """What a reviewer does, where that takes long."""
+
+    checks: Annotated[bool, Field(description="It waits for the checks of its review.")] = False
+    output_us: Annotated[
+        Count | None, Field(description="When its program last wrote something, microseconds since 1970.")
+    ] = None
+    silent_us: Annotated[
+        Count | None,
+        Field(description="Since when its program neither writes nor uses the processor, once that is too long."),
+    ] = None
+
+
 class ReviewerSighting(Request):
     """What a supervisor says of one of its reviewers."""
 
@@ -156,6 +169,7 @@ class ReviewerSighting(Request):
     state: Annotated[Literal["running", "ended"], Field(description="Whether its process runs.")]
     pid: Annotated[Count | None, Field(description="The process; null until it has been started.")] = None
     started_us: Annotated[Count | None, Field(description="When its process began, microseconds since 1970.")] = None
+    activity: Annotated[ReviewerActivity | None, Field(description="What it does; null if that is not known.")] = None
     exit_code: Annotated[
         _ExitCode | None,
         Field(description="Its exit status, or the negative number of a signal; null if it never started."),
@@ -270,7 +284,25 @@ class ReviewerView:
         ),
     ]
     end_reason: Annotated[str | None, Field(description="Why it ended, in words.")]
+    end_cause: Annotated[
+        str | None, Field(description="The same in a few words, which all that ended so share; null while it runs.")
+    ]
     review_id: HeldReview | None
+    review_title: Annotated[str | None, Field(description="The intent of that review.")]
+    claimed_at: Annotated[str | None, Field(description="Since when it holds that; null without one.")]
+    doing: Annotated[
+        Literal["starts", "idle", "reviews", "waits_for_checks", "silent"] | None,
+        Field(
+            description=(
+                "`starts`, `idle`, `reviews`, `waits_for_checks`, or `silent`: its program neither writes nor uses the "
+                "processor. Null once it has ended."
+            )
+        ),
+    ]
+    doing_since: Annotated[str | None, Field(description="Since when; null once it has ended.")]
+    last_output_at: Annotated[
+        str | None, Field(description="When its program last wrote something; null if that is not known.")
+    ]
     reviews_completed: Annotated[int, Field(description="Verdicts that it gave.")]
     approvals: Annotated[int, Field(description="Of these, approvals.")]
     rejections: Annotated[int, Field(description="Of these, rejections.")]

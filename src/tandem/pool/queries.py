@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from sqlalchemy import bindparam, func, or_, select, update
 
@@ -29,7 +29,7 @@ _r = review_tables.reviews.c
 _counters = log_tables.counters
 _k = _counters.c
 _Record = TypeVar("_Record", Pool, Reviewer)
-_UNLOGGED: Final = ledger.STAMPS | {"last_seen_at"}
+_UNLOGGED: Final = ledger.STAMPS | {"last_seen_at", "activity"}
 
 _get_pool = Statement(select(tables.pools).where(_p.id == bindparam("pool_id")))
 _pools = Statement(select(tables.pools).order_by(_p.registered_at, _p.id))
@@ -54,8 +54,9 @@ _newest = Statement(
     .order_by(_w.number.desc())
     .limit(bindparam("limit"))
 )
+_note = Statement(update(tables.reviewers).where(_w.id == bindparam("key")).values(activity=bindparam("new_activity")))
 _held = Statement(
-    select(_r.id, _r.reviewer_id)
+    select(_r.reviewer_id, _r.id, _r.intent, _r.claimed_at)
     .where(
         _r.state.in_([State.CLAIMED.value, State.IN_REVIEW.value]),
         _r.reviewer_id.in_(select(_w.id).where(_w.ended_at.is_(None))),
@@ -144,9 +145,22 @@ def list_newest(unit: Unit, pool: Pool, limit: int) -> list[Reviewer]:
     return [Reviewer(*row) for row in rows]
 
 
-def held_reviews(unit: Unit) -> dict[str, str]:
-    """The review that each live reviewer holds, by the reviewer's id."""
-    return {reviewer: review for review, reviewer in unit.all(_held)}
+def note_activity(unit: Unit, reviewer_id: str, activity: str | None) -> None:
+    """Note what a reviewer does, which is no event."""
+    unit.execute(_note, key=reviewer_id, new_activity=activity)
+
+
+class Held(NamedTuple):
+    """The review that a reviewer holds, and since when."""
+
+    review_id: str
+    title: str
+    claimed_at: int
+
+
+def held_reviews(unit: Unit) -> dict[str, Held]:
+    """What each live reviewer holds, by the reviewer's id."""
+    return {reviewer: Held(*held) for reviewer, *held in unit.all(_held)}
 
 
 def list_abandoned(unit: Unit) -> list[tuple[str, str]]:

@@ -6,10 +6,11 @@ A pool belongs to one supervisor. The database says which reviewers there should
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import orjson
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from tandem.pool.contract import PoolRules
 
 Wanted = Literal["run", "drain", "kill"]
+Doing = Literal["starts", "idle", "reviews", "waits_for_checks", "silent"]
 PauseKind = Literal["manual", "quiet_hours", "budget_per_review", "budget_per_day", "quota"]
 
 LIVE_SECONDS = 150
@@ -87,6 +89,26 @@ class DrainReason(StrEnum):
     """The pool is paused."""
 
 
+_ASKED: Final = {
+    DrainReason.TTL: "its time was up",
+    DrainReason.IDLE: "nothing to do",
+    DrainReason.MANUAL: "ended by a person",
+    DrainReason.SHUTDOWN: "its supervisor stopped",
+    DrainReason.STUCK: "it hung",
+    DrainReason.PAUSED: "the pool was paused",
+}
+_CAUSES: Final = {
+    "rate limited (429)": re.compile(r"\b429\b|rate.?limit|too many requests|(?:usage|session) limit", re.IGNORECASE),
+    "not logged in": re.compile(NOT_LOGGED_IN, re.IGNORECASE),
+    "the program cannot be started": re.compile(re.escape(CANNOT_START)),
+}
+"""By signs in the words of reviewers that ended unasked."""
+
+_WERE: Final = ("rate limited (429)", "not logged in")
+
+_LONGEST_CAUSE = 100
+
+
 class Pool(NamedTuple):
     """The pool of one supervisor. Field order is the column order of its table.
 
@@ -145,7 +167,8 @@ class Reviewer(NamedTuple):
     """One reviewer of a pool. Field order is the column order of its table.
 
     Times and durations are microseconds. `pid` and `started_us` are None until its process runs. `quick` says that it
-    ended at once, or because its program fails at once. `outcomes` is the JSON of how many runs ended how.
+    ended at once, or because its program fails at once. `outcomes` is the JSON of how many runs ended how;
+    `activity` that of `ReviewerActivity`, of which only silence is in the log.
     """
 
     id: str
@@ -180,11 +203,44 @@ class Reviewer(NamedTuple):
     cost_microusd: int = 0
     event_seq: int = 0
     event_hash: str = ""
+    activity: str | None = None
 
     @property
     def subject(self) -> str:
         """What its events are about."""
         return f"reviewer:{self.id}"
+
+    def said(self) -> dict[str, Any]:
+        """What its supervisor last said that it does."""
+        return orjson.loads(self.activity) if self.activity else {}
+
+    def doing(self, claimed_at: int | None) -> tuple[Doing | None, int | None]:
+        """What it does, and since when. An agent that holds no review may be silent while it waits.
+
+        Args:
+            claimed_at: When it claimed the review that it holds; None if it holds none.
+        """
+        if self.ended_at is not None:
+            return None, None
+        if self.pid is None:
+            return "starts", self.spawned_at
+        if claimed_at is None:
+            return "idle", self.last_active_at
+        if (silent := self.said().get("silent_us")) is not None:
+            return "silent", silent
+        return "waits_for_checks" if self.said().get("checks") else "reviews", claimed_at
+
+    @property
+    def end_cause(self) -> str | None:
+        """Why it ended in a few words, the same for all that ended so; None if it has not."""
+        if self.ended_at is None:
+            return None
+        said = self.end_reason or ""
+        if self.drain_reason is None or self.quick:
+            known = (cause for cause, sign in _CAUSES.items() if sign.search(said))
+            why = said.partition(f" {END_OF_LOG}")[0].partition("\n")[0].rstrip(".")
+            return next(known, "done" if self.exit_code == 0 else why[:_LONGEST_CAUSE] or "lost")
+        return _ASKED[DrainReason(self.drain_reason)]
 
     @property
     def name(self) -> str:
@@ -299,6 +355,12 @@ def failures_in_a_row(newest_first: Sequence[Reviewer], forgiven: int) -> int:
             break
         count += 1
     return count
+
+
+def how_failed(newest: Reviewer | None) -> str:
+    """How the newest of several that ended at once did so, in words that go on after their number."""
+    cause = newest.end_cause if newest is not None else None
+    return f"were {cause}" if cause in _WERE else f"ended at once: {cause}" if cause else "ended at once"
 
 
 def circuit_seconds(times_opened: int) -> int:

@@ -16,7 +16,7 @@ from tandem.pool.contract import OutcomeReported, ReportOutcome, RunOutcome
 from tandem.pool.rules import RATE_LIMITED, DrainReason, Pool, Reviewer, ReviewerState, limit
 from tandem.reviews import claims
 from tandem.reviews import queries as reviews
-from tandem.reviews.answers import NoReviewer
+from tandem.reviews.answers import Holder, NoReviewer
 from tandem.reviews.claims import Failure
 from tandem.reviews.context import Decision, Participant, Services
 from tandem.reviews.rules import Review
@@ -80,10 +80,31 @@ def expire(unit: Unit, review_id: str, now_us: int) -> None:
     """Take a held review back whose lease has run out. A reviewer of a pool is ended: it is stuck."""
     before = reviews.get(unit, review_id, lock=True)
     reclaim(unit, before, "lease expired", "timeout", now_us)
-    reviewer = reviewers.find(unit, before.reviewer_id or "")
+    # Else it would count as one who works, and none would be started in its place.
+    _end(unit, before.reviewer_id, DrainReason.STUCK, pool_plan.BROKER, now_us)
+
+
+def take_over(unit: Unit, before: Review, by: str, now_us: int) -> None:
+    """Take a locked review from a reviewer of a pool, which is ended at once; another holder keeps it."""
+    if before.held and project_of(unit, before.reviewer_id or "") is not None:
+        reclaim(unit, before, f"{by} took it over", "cancelled", now_us)
+        _end(unit, before.reviewer_id, DrainReason.MANUAL, by, now_us)
+
+
+def _end(unit: Unit, reviewer_id: str | None, reason: DrainReason, actor: str, now_us: int) -> None:
+    reviewer = reviewers.find(unit, reviewer_id or "")
     if reviewer is not None and reviewer.ended_at is None:
-        # Else it would count as one who works, and none would be started in its place.
-        pool_plan.drain(unit, reviewer, DrainReason.STUCK, actor=pool_plan.BROKER, now_us=now_us, kill=True)
+        pool_plan.drain(unit, reviewer, reason, actor=actor, now_us=now_us, kill=True)
+
+
+def holder(unit: Unit, review: Review) -> Holder | None:
+    """Who holds a review; of a pool's reviewer also what it does."""
+    if not review.held or review.reviewer_id is None:
+        return None
+    found = reviewers.find(unit, review.reviewer_id)
+    name = review.reviewer_id if found is None else found.name
+    doing, since = (None, None) if found is None else found.doing(review.claimed_at)
+    return Holder(name, time_or_none(review.claimed_at), doing, time_or_none(since))
 
 
 async def reclaim_abandoned(services: Services) -> int:
@@ -190,7 +211,7 @@ def _check_budgets(unit: Unit, pool: Pool, request: ReportOutcome, now_us: int) 
 def _counted(before: Reviewer, outcome: RunOutcome, now_us: int) -> Reviewer:
     outcomes: dict[str, int] = orjson.loads(before.outcomes)
     outcomes[outcome] = outcomes.get(outcome, 0) + 1
-    return before._replace(outcomes=orjson.dumps(outcomes).decode(), last_active_at=now_us)
+    return before._replace(outcomes=orjson.dumps(outcomes).decode(), last_active_at=now_us, activity=None)
 
 
 def require(unit: Unit, reviewer_id: str) -> Reviewer:

@@ -142,6 +142,9 @@ def _take_in(unit: Unit, services: Services, request: SupervisorHeartbeat) -> No
             continue
         if reviewer.pid is None and seen.pid is not None:
             reviewer = _spawned(unit, reviewer, seen, now)
+        activity = seen.activity.model_dump_json(exclude_defaults=True) if seen.activity is not None else None
+        if activity != reviewer.activity:
+            reviewer = _noticed(unit, reviewer, activity, now)
         if seen.state == "ended":
             idle = seen.retry_after_s is None and reviewer.failed_at_once(now)
             why = seen.error or (_DID_NOTHING if idle else f"exit status {seen.exit_code}")
@@ -159,6 +162,17 @@ def _spawned(unit: Unit, before: Reviewer, seen: ReviewerSighting, now_us: int) 
     after = before._replace(pid=seen.pid, started_us=seen.started_us)
     facts = {"pid": seen.pid, "provider": before.provider, "host": before.host}
     return reviewers.put(unit, before, after, EventKind.REVIEWER_SPAWNED, before.pool_id, now_us, **facts)
+
+
+def _noticed(unit: Unit, before: Reviewer, activity: str | None, now_us: int) -> Reviewer:
+    """Note what a reviewer does; only that it falls silent, or no longer is, is an event."""
+    after = before._replace(activity=activity)
+    since = after.said().get("silent_us")
+    if (since is None) == ("silent_us" not in before.said()):
+        reviewers.note_activity(unit, before.id, activity)
+        return after
+    facts = {"silent": since is not None, "since": time_or_none(since)}
+    return reviewers.put(unit, before, after, EventKind.REVIEWER_SILENT, before.pool_id, now_us, **facts)
 
 
 def _terminate(unit: Unit, before: Reviewer, exit_code: int | None, why: str, *, quick: bool, now_us: int) -> None:
@@ -200,7 +214,7 @@ def _orders(
             reviewer_id=one.id,
             root=_root(services, one.project),
             wanted=one.wanted(now_us, deadline_seconds + _KILL_GRACE_SECONDS, holds=one.id in held),
-            review_id=held.get(one.id),
+            review_id=held[one.id].review_id if one.id in held else None,
             access=access(one),
         )
         for one in decision.live

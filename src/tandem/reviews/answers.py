@@ -447,6 +447,16 @@ class BaseFiles:
 
 
 @dataclass(frozen=True, slots=True)
+class Holder:
+    """Who holds a review."""
+
+    name: Annotated[str, Field(description="What people call them.")]
+    claimed_at: Annotated[str | None, Field(description="Since when.")]
+    doing: Annotated[str | None, Field(description="What a pool's reviewer does, as `list_reviewers` answers.")]
+    doing_since: Annotated[str | None, Field(description="Since when it does that.")]
+
+
+@dataclass(frozen=True, slots=True)
 class FullReview:
     """A review as a whole, read at one moment: where it stands, one round's content, all rounds, and what was said."""
 
@@ -471,6 +481,7 @@ class FullReview:
         tuple[str, ...], Field(description="The files of the round that `person` has marked as viewed, in order.")
     ]
     checks: Annotated[tuple[CheckView, ...], Field(description="The round's checks, as `list_checks` answers.")]
+    holder: Annotated[Holder | None, Field(description="Who holds it; null if nobody does.")]
     cursor: Cursor
 
 

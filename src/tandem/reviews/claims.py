@@ -36,6 +36,7 @@ async def claim_review(services: Services, caller: Caller, request: ClaimReview)
         SelfApproval: The caller wrote what it asks to review.
         AlreadyClaimed: Another reviewer holds it.
         InvalidTransition: It cannot be claimed in its state.
+        Forbidden: An agent would take it over.
     """
     reviewer_id = request.reviewer_id
     project = services.projects.resolve(request.project, caller.project)
@@ -45,6 +46,8 @@ async def claim_review(services: Services, caller: Caller, request: ClaimReview)
         now = services.clock.now_us()
         if request.review_id is not None:
             before = reviews.get(unit, request.review_id, request.project, lock=True)
+            if request.take_over:
+                before = _take_over(unit, services, caller, before, reviewer_id)
         else:
             if services.pool.is_draining(unit, reviewer_id):
                 return Claim(review=None)
@@ -67,7 +70,9 @@ async def claim_review(services: Services, caller: Caller, request: ClaimReview)
 
     for _ in range(_HEAD_LOOKS):
         try:
-            return await transact(services, caller, work, works_on=(request.review_id or _QUEUE,))
+            # A reviewer of a pool may do something else meanwhile.
+            works_on = () if request.take_over else (request.review_id or _QUEUE,)
+            return await transact(services, caller, work, works_on=works_on)
         except _HeadUnknown as unknown:
             # Git does not run inside a transaction: this one is given up, and begun again with the answer.
             current = unknown.current
@@ -75,6 +80,15 @@ async def claim_review(services: Services, caller: Caller, request: ClaimReview)
             stands_on = await grounds.shown_now(services, unknown.project, current.ground)
             heads[current.review_id, current.round] = _Now(applies, stands_on)
     raise Unavailable("The queue moves too fast to claim from; try again.")
+
+
+def _take_over(unit: Unit, services: Services, caller: Caller, before: Review, reviewer_id: str) -> Review:
+    if not is_by_person(unit, services, caller, reviewer_id):
+        raise Forbidden(
+            "Only a person, with the role of an operator, ends a reviewer and takes over.", field="take_over"
+        )
+    services.pool.take_over(unit, before, reviewer_id, services.clock.now_us())
+    return reviews.get(unit, before.id, lock=True)
 
 
 def admit(unit: Unit, services: Services, before: Review, caller: Caller, reviewer_id: str) -> Round:

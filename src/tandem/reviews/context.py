@@ -16,7 +16,7 @@ from tandem.contract.caller import Caller
 from tandem.core.secret_key import Tokens
 from tandem.git.changes import Change
 from tandem.projects.registration import ProjectContext
-from tandem.reviews.answers import NoReviewer
+from tandem.reviews.answers import Holder, NoReviewer
 from tandem.reviews.claim_rules import decides_for_all
 from tandem.reviews.finding_rules import THRESHOLD
 from tandem.reviews.rounds import Round
@@ -150,6 +150,14 @@ class PoolReviewers(Protocol):
 
     def expire(self, unit: Unit, review_id: str, now_us: int) -> None:
         """Take a review back whose lease has run out, with any holder; a reviewer of a pool is ended."""
+        ...
+
+    def take_over(self, unit: Unit, before: Review, by: str, now_us: int) -> None:
+        """Take a locked review from one of them, which is ended at once; another holder keeps it."""
+        ...
+
+    def holder(self, unit: Unit, review: Review) -> Holder | None:
+        """Who holds a review, and what it does if it is one of them."""
         ...
 
     def list_models(self, unit: Unit, *, project: str | None, since_day: str | None) -> dict[str, str]:

@@ -160,6 +160,7 @@ async def get_review(services: Services, _caller: Caller, request: GetReview) ->
             speaker=review.speaker,
             viewed=tuple(reviews.list_viewed(unit, review.id, shown.round, request.person)) if request.person else (),
             checks=checks.views(unit, services, reviews.list_checks(unit, review.id, shown.round)),
+            holder=services.pool.holder(unit, review),
             cursor=services.waits.cursor(newest),
         )
         return full, findings.of_review(unit, services, review), since, ground

@@ -181,6 +181,13 @@ class ClaimReview(WriteRequest):
     reviewer_id: Annotated[Name, Field(description="Who reviews; keep it the same for the whole review.")]
     review_id: Annotated[Id | None, Field(description="Default: the next in the queue.")] = None
     category: Annotated[Category | None, Field(description="Only from the reviews of this kind.")] = None
+    take_over: Annotated[
+        bool,
+        Field(
+            description="For people: from a pool's reviewer that holds it, which is ended at once.",
+            json_schema_extra={"unlisted": True},
+        ),
+    ] = False
 
 
 class RenewClaim(WriteRequest):

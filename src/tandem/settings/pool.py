@@ -146,7 +146,11 @@ class PoolSettings(BaseModel):
         default=180, description="The longest until the program's first output."
     )
     silence_seconds: Annotated[Seconds, LOWER, ADVANCED] = Field(
-        default=300, description="The longest between two outputs of the program; then it hangs, and is ended."
+        default=600,
+        description=(
+            "The longest that the program neither writes nor uses the processor; then it hangs, and is ended. After"
+            " half of it the reviewer is called silent."
+        ),
     )
     grace_seconds: Annotated[float, ADVANCED] = Field(
         default=10, gt=0, le=600, description="From the request to end to the kill."

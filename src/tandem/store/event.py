@@ -102,6 +102,8 @@ class EventKind(StrEnum):
     """Its process runs, as `pid` on `host`."""
     REVIEWER_DRAIN_START = "reviewer_drain_start"
     """The reviewer was told to end after its review, or with `at_once` now; `reason` says why."""
+    REVIEWER_SILENT = "reviewer_silent"
+    """Its program has neither written nor used the processor `since` then; or it does again: `silent` is false."""
     REVIEWER_TERMINATED = "reviewer_terminated"
     """Its process has ended, or was lost with its supervisor. `quick` says that it failed at once."""
     REVIEWER_OUTCOME = "reviewer_outcome"

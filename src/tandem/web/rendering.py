@@ -138,12 +138,13 @@ def _from_words(known: Mapping[str, str], name: str) -> str:
     return known.get(name) or words(name)
 
 
-def when(clock: Clock, instant: str | None) -> Markup | str:
-    """A time as `<time>`: how long ago for reading, exact as a title."""
+def when(clock: Clock, instant: str | None, form: str = "ago") -> Markup | str:
+    """A time as `<time>`, exact as a title: how long ago it is for reading, `for` how long, or as a `clock` has it."""
     if not instant:
         return "–"
     then = datetime.fromisoformat(instant).astimezone(UTC)
     seconds = (datetime.fromtimestamp(clock.now_us() / 1_000_000, UTC) - then).total_seconds()
-    told = f"in {duration(-seconds)}" if seconds < 0 else f"{duration(seconds)} ago"
+    told = {"for": duration(max(0, seconds)), "clock": then.strftime("%H:%M UTC")}.get(form)
+    told = told or (f"in {duration(-seconds)}" if seconds < 0 else f"{duration(seconds)} ago")
     exact = then.strftime("%Y-%m-%d %H:%M:%S UTC")
-    return Markup('<time datetime="{}" title="{}">{}</time>').format(instant, exact, told)
+    return Markup('<time datetime="{}" title="{}" data-form="{}">{}</time>').format(instant, exact, form, told)

@@ -15,6 +15,7 @@ from tandem.web.page import Handler, PageRequest, PageResponse, PageRoute, see
 PATH = "/reviewers"
 _LINES = 300
 _ENDED = "terminated"
+_PAUSES = ("paused", "rate_limited", "circuit_open")
 
 
 async def kill(request: PageRequest) -> PageResponse | Response:
@@ -58,10 +59,15 @@ async def show(request: PageRequest, *, problem: TandemError | None = None) -> P
     """All pools and reviewers, those that are at work first."""
     found: ReviewerList = await request.call("list_reviewers", project=request.query("project"))
     projects: ProjectList = await request.call("list_projects")
+    ended: dict[str | None, list[ReviewerView]] = {}
+    for one in found.reviewers:
+        if one.state == _ENDED:
+            ended.setdefault(one.end_cause, []).append(one)
     values = {
         "pools": found.pools,
+        "pauses": _PAUSES,
         "at_work": [one for one in found.reviewers if one.state != _ENDED],
-        "ended": [one for one in found.reviewers if one.state == _ENDED],
+        "ended": ended,
         "projects": [one.project for one in projects.projects],
         "problem": problem,
         "reason": request.form.get("reason", "") if problem else "",

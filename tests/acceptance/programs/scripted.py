@@ -155,6 +155,13 @@ def hang() -> None:
     time.sleep(LONG_SECONDS)
 
 
+def compute(seconds: str) -> None:
+    """Uses the processor for so long without a word, and approves."""
+    while time.process_time() < float(seconds):
+        pass
+    say(answer())
+
+
 def leave() -> None:
     """Ends at once and in order."""
 
@@ -428,7 +435,7 @@ DEEDS: dict[str, Callable[..., None]] = {
         megabytes, endless, other_digest, quote, quote_alone, quote_with_answer, words_around, earlier_nonce,
         read_nothing, guess_nonces, nonces_of_another, approve_and_fail, approve_and_die, approve_and_hang,
         run_tandem, rate_limited, print_429_and_fail, speak_of_429, reject_429, latin, latin_beside, utf_16,
-        no_severity, unseen_reason, spill, spill_and_fail, spill_badly,
+        no_severity, unseen_reason, spill, spill_and_fail, spill_badly, compute,
     )
 }  # fmt: skip
 

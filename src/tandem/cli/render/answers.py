@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from tandem.bridge.keys import LOCK_VARIABLE, SESSION_VARIABLE
 from tandem.cli.render import checks, findings, parts
-from tandem.cli.render.parts import Cell, ago, block, facts, listing, more_pages, plain, renders, state
+from tandem.cli.render.parts import Cell, ago, block, clock, facts, listing, more_pages, plain, renders, state
 from tandem.present import inbox
 from tandem.present.facts import facts as shown_facts
 from tandem.present.facts import given, worded, work
@@ -29,6 +29,7 @@ HOW_TO_BEGIN = (
     " tandem reviewers --broker URL"
 )
 _REASONS_SHOWN = 3
+_PAUSES = ("paused", "rate_limited", "circuit_open")
 _NO_FAULTS = frozenset({"verdict", "cancelled"})
 _REMARKS = {
     "AuditPage": "Go on from here with --cursor {cursor}",
@@ -190,6 +191,9 @@ def _(answer: answers.FullReview) -> Drawable:
     # A single round is in the proposal's heading.
     found += [parts.table("RoundRow", answer.rounds)] if len(answer.rounds) > 1 else []
     found += findings.listed(answer.findings)
+    if answer.holder is not None and (does := _does(answer.holder)):
+        command = f". End it and take over: tandem review claim {answer.status.review_id} --take-over"
+        found[:0] = [Text.assemble((answer.holder.name, "bold"), " ", does, command)]
     return Group(
         render("ReviewStatus", answer.status), *found, _proposal(answer.proposal), _discussion(answer.discussion)
     )
@@ -310,8 +314,9 @@ def _pools(pools: Sequence[contract.PoolView]) -> Drawable:
     reasons: list[Text] = []
     for pool in pools:
         if pool.why:
-            until = f", next try {ago(pool.circuit_open_until)}" if pool.state == "circuit_open" else ""
-            words = f"  {pool.supervisor_id} starts nothing{until}: {pool.why}"
+            until = f" until {clock(pool.circuit_open_until)}" if pool.circuit_open_until else ""
+            onward = ". Resume now: tandem reviewers resume" if pool.state in _PAUSES else ""
+            words = f"  {pool.supervisor_id} starts nothing{until}: {pool.why.removesuffix('.')}{onward}"
             reasons.append(plain(words, parts.STYLES.get(pool.state, "")))
     return Group(parts.table("PoolView", pools), *reasons)
 
@@ -320,14 +325,23 @@ def _reviewers(reviewers: Sequence[contract.ReviewerView]) -> Iterator[Drawable]
     if not reviewers:
         yield Text("No reviewer has run yet; one is started when a proposal waits.", style="dim")
         return
-    columns = "reviewer!, project, state!, reviews now!, started!, done, approved, mean!, failed, cost"
+    columns = "reviewer!, project, state!, reviews now!, last output!, started!, done, approved, mean!, failed, cost"
     yield listing(columns, map(_cells, reviewers))
-    bad: dict[str, list[str]] = {}
+    bad: dict[str, list[contract.ReviewerView]] = {}
     for one in reviewers:
         if one.end_reason and one.exit_code != 0:
-            bad.setdefault(one.end_reason, []).append(one.reviewer_id)
-    for reason, ended in list(bad.items())[:_REASONS_SHOWN]:
-        yield plain(f"  {', '.join(ended)}: {reason}", "dim")
+            bad.setdefault(one.end_cause or one.end_reason, []).append(one)
+    for cause, ended in list(bad.items())[:_REASONS_SHOWN]:
+        yield plain(f"  {len(ended)} ended: {cause} ({', '.join(one.reviewer_id for one in ended)})")
+        yield plain(f"    {ended[0].end_reason}", "dim")
+
+
+def _does(one: contract.ReviewerView | answers.Holder) -> Text | None:
+    """That it is silent, or waits for checks, and for how long; None for what needs no words."""
+    if one.doing not in ("silent", "waits_for_checks"):
+        return None
+    words = f"{one.doing.replace('_', ' ')} for {ago(one.doing_since).removesuffix(' ago')}"
+    return plain(words, "red" if one.doing == "silent" else "")
 
 
 def _cells(one: contract.ReviewerView) -> tuple[Cell, ...]:
@@ -339,7 +353,8 @@ def _cells(one: contract.ReviewerView) -> tuple[Cell, ...]:
     if tokens := one.tokens_in + one.tokens_out:
         spent.append(f"{tokens:,} tokens")
     return (
-        *(name, one.project, state(one.state).append(why), work, ago(one.spawned_at), str(one.reviews_completed)),
+        *(name, one.project, (_does(one) or state(one.state)).append(why), work, ago(one.last_output_at) or "–"),
+        *(ago(one.spawned_at), str(one.reviews_completed)),
         "–" if one.approval_rate is None else worded("percent", one.approval_rate),
         "–" if one.mean_review_seconds is None else worded("duration", one.mean_review_seconds),
         *(worded("counts", failed) or "–", ", ".join(spent) or "–"),

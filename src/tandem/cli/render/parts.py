@@ -99,6 +99,11 @@ def ago(at: str | None, *, now: datetime | None = None) -> str:
     return f"{length} ago" if seconds >= 0 else f"in {length}"
 
 
+def clock(at: str) -> str:
+    """A moment of these hours, as the clock on the wall has it."""
+    return datetime.fromisoformat(at).astimezone().strftime("%H:%M")
+
+
 def facts(rows: Iterable[tuple[str, object]]) -> Table:
     """Names and values, one pair a line; pairs without a value are left out."""
     table = Table([Column(style="dim", is_whole=True), Column()])

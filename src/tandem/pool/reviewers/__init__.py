@@ -94,7 +94,7 @@ class Invocation:
         folder: Where it starts.
         stdin: Its input; the prompt.
         files: Files that must be below the scratch folder before it starts, by relative path. They may hold a login.
-        talks: Whether it writes something while it works. The limits on its silence are for those that do.
+        talks: Whether it writes something while it works. The limit on its start is for those that do.
         wsl_distro: The distribution of WSL that all of this is inside of.
     """
 
@@ -114,7 +114,7 @@ class RunLimits:
     Attributes:
         start_seconds: From the start to its first output; None for no limit.
         total_seconds: From the start to its end.
-        silence_seconds: Between two outputs; None for no limit.
+        silence_seconds: Without output and without using the processor; None for no limit.
         output_bytes: How much of its standard output is kept: the end of it. A program that writes more than
             64 MB and more than sixteen times as much is ended.
         grace_seconds: From the request to end to the kill.

@@ -17,8 +17,11 @@ from collections.abc import Callable
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from enum import IntEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from tandem.core import files
+from tandem.core.clock import MICROSECONDS
 from tandem.pool.reviewers import Effort, RunLimits
 from tandem.pool.rules import RATE_LIMITED
 
@@ -111,6 +114,46 @@ def read_job(line: bytes) -> ReviewJob:
     stated: dict[str, Any] = json.loads(line)
     stated["command"] = tuple(stated["command"])
     return ReviewJob(**stated)
+
+
+ACTIVITY: Final = "activity.json"
+"""In a reviewer's scratch folder: what it does now; see the request `ReviewerActivity`."""
+
+_ACTIVITY_SECONDS = 1.0
+
+
+class Activity:
+    """What a reviewer does, in a file that its supervisor reads before each report. A full disk loses only that."""
+
+    def __init__(self, scratch: str) -> None:
+        """It does nothing yet."""
+        self._file = Path(scratch, ACTIVITY)
+        self._epoch_us = round((time.time() - time.monotonic()) * MICROSECONDS)
+        self._written_at = 0.0
+        self._said: dict[str, Any] = {}
+
+    def wait_for_checks(self) -> None:
+        """It waits for the checks of its review."""
+        self._write({"checks": True})
+
+    def run(self, output: float, silent: float | None) -> None:
+        """Its program runs: when its last output came, 0 before the first; and since when it is silent, if it is."""
+        said = {"output_us": self._us(output or None), "silent_us": self._us(silent)}
+        is_news = self._said.get("silent_us") != said["silent_us"]
+        if is_news or (said != self._said and time.monotonic() - self._written_at > _ACTIVITY_SECONDS):
+            self._write(said)
+
+    def rest(self) -> None:
+        """It does nothing that takes long."""
+        self._write({})
+
+    def _us(self, instant: float | None) -> int | None:
+        return None if instant is None else self._epoch_us + round(instant * MICROSECONDS)
+
+    def _write(self, said: dict[str, Any]) -> None:
+        self._said, self._written_at = said, time.monotonic()
+        with suppress(OSError):
+            files.write_atomically(self._file, json.dumps(said).encode(), durable=False)
 
 
 Ending = tuple[WorkerExit, str]

@@ -112,8 +112,11 @@ class ReviewerLifecycle:
         """What the broker is told of it, once it is not starting any more."""
         identity = self.identity
         process = {} if identity is None else {"pid": identity.pid, "started_us": identity.started_us}
-        end = {"state": "ended", **asdict(self.ended)} if self.ended is not None else {"state": "running"}
-        return {"reviewer_id": self.reviewer_id, "wanted": self._order.wanted, **process, **end}
+        about = {"reviewer_id": self.reviewer_id, "wanted": self._order.wanted, **process}
+        if self.ended is not None:
+            return {**about, "state": "ended", **asdict(self.ended)}
+        activity = self._context.activity(self.reviewer_id)
+        return {**about, "state": "running", "activity": activity and activity.model_dump()}
 
     def broker_knows(self) -> None:
         """The broker was told which process it is: now it may get its job."""

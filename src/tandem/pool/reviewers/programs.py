@@ -46,6 +46,12 @@ if TYPE_CHECKING:
 
 _LOOK_SECONDS = 0.05
 _DESCENDANTS_EVERY_SECONDS = 1.0
+_LOOKS = 8
+"""How often at least a program is looked at before it has been silent for too long."""
+_BUSY_SHARE = 0.02
+"""Of one processor. Who only waits has timers; less than this is no work."""
+_NAMED_AFTER = 0.5
+"""The part of `silence_seconds` after which a program is called silent."""
 _STDERR_TAIL_BYTES = 16 * 1024
 _ENDLESS_TIMES = 16
 _ENDLESS_BYTES = 64 * 1024 * 1024
@@ -103,6 +109,7 @@ def run(
     cancelled: threading.Event,
     log: Callable[[bytes], object] = lambda _: None,
     hidden: Redactor | None = None,
+    tell: Callable[[float, float | None], None] = lambda _output, _silent: None,
 ) -> Finished:
     """Runs a program to its end and takes all of its processes away; blocks meanwhile.
 
@@ -112,6 +119,8 @@ def run(
         on_start: Is told, once, which process it is.
         cancelled: Ends it when set.
         log: Gets a copy of both outputs as they come.
+        tell: Is told several times a second when its last output came (0: none did), and since when it is silent, if
+            it is: neither writes nor uses the processor. Both on the monotonic clock.
         hidden: Writes stars for the numbers that the log must not have: others read it while the program runs.
 
     Raises:
@@ -141,7 +150,8 @@ def run(
     news, redactor = threading.Event(), hidden or Redactor()
     stdout = _OutputReader(cast("IO[bytes]", process.stdout), limits.output_bytes, write, redactor, news)
     stderr = _OutputReader(cast("IO[bytes]", process.stderr), _STDERR_TAIL_BYTES, write, redactor, news)
-    running = _Running(process, ProcessTree({RUN_VARIABLE: token}, process), stdout, stderr, news, signal_inside)
+    tree = ProcessTree({RUN_VARIABLE: token}, process)
+    running = _Running(process, tree, stdout, stderr, news, signal_inside, tell)
     with running:
         on_start(identity_of(process))
         ended_by = running.watch(limits, cancelled, started, talks=invocation.talks)
@@ -159,6 +169,7 @@ class _Running:
     stderr: _OutputReader
     news: threading.Event
     signal_inside: Callable[[str], None]
+    tell: Callable[[float, float | None], None]
 
     def __enter__(self) -> None:
         try:
@@ -179,30 +190,36 @@ class _Running:
 
     def watch(self, limits: RunLimits, cancelled: threading.Event, started: float, *, talks: bool) -> EndedBy:
         """Waits until the program ends, or ends it; says which."""
-        looked = started
+        looked, worked, used = started, started, 0.0
+        silence = limits.silence_seconds or float("inf")
+        every = min(_DESCENDANTS_EVERY_SECONDS, silence / _LOOKS)
         while not has_ended(self.process):
-            now = time.monotonic()
+            now, spoke = time.monotonic(), max(self.stdout.last, self.stderr.last)
+            if now - looked > every:
+                self.tree.look()
+                before, used = used, self.tree.processor_seconds()
+                worked = now if used - before > _BUSY_SHARE * (now - looked) else worked
+                looked = now
+            worked = max(worked, spoke)
+            self.tell(spoke, worked if now - worked > silence * _NAMED_AFTER else None)
             reason = "cancelled" if cancelled.is_set() else self._exceeded(limits, started, now, talks=talks)
+            if reason is None and now - worked > silence:
+                reason = "silence"
             if reason is not None:
                 self._stop(limits.grace_seconds)
                 return reason
-            if now - looked > _DESCENDANTS_EVERY_SECONDS:
-                self.tree.look()
-                looked = now
             self.news.wait(_LOOK_SECONDS)
             self.news.clear()
         return "itself"
 
     def _exceeded(self, limits: RunLimits, started: float, now: float, *, talks: bool) -> EndedBy | None:
-        spoke = max(self.stdout.last, self.stderr.last)
         if now - started > limits.total_seconds:
             return "timeout"
         if self.stdout.total + self.stderr.total > max(_ENDLESS_BYTES, _ENDLESS_TIMES * limits.output_bytes):
             return "too_much_output"
-        if talks and not spoke and limits.start_seconds is not None and now - started > limits.start_seconds:
+        is_mute = talks and not max(self.stdout.last, self.stderr.last)
+        if is_mute and limits.start_seconds is not None and now - started > limits.start_seconds:
             return "timeout"
-        if talks and spoke and limits.silence_seconds is not None and now - spoke > limits.silence_seconds:
-            return "silence"
         return None
 
     def _stop(self, grace_seconds: float) -> None:

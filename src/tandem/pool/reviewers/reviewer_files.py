@@ -29,9 +29,9 @@ from tandem.bridge.target import is_local
 from tandem.core import files, log_files, platforms
 from tandem.core.scratch import remove_tree
 from tandem.errors import ConfigInvalid, Unavailable
-from tandem.pool.contract import Order
+from tandem.pool.contract import Order, ReviewerActivity
 from tandem.pool.reviewers import ELSEWHERE, logs, processes, wsl
-from tandem.pool.reviewers.job import ReviewJob
+from tandem.pool.reviewers.job import ACTIVITY, ReviewJob
 from tandem.pool.reviewers.outcomes import LAST_LINE_LENGTH, one_line
 from tandem.pool.rules import supervisor_id
 from tandem.settings import pool as pool_settings
@@ -222,6 +222,13 @@ class SupervisorContext:
             return [entry.name for entry in self.scratch.iterdir() if REVIEWER_ID.fullmatch(entry.name)]
         except OSError:
             return []
+
+    def activity(self, reviewer_id: str) -> ReviewerActivity | None:
+        """What a reviewer last said that it does; its program, too, may write there."""
+        # ValueError: half of it, or none of ours.
+        with suppress(OSError, ValueError):
+            return ReviewerActivity.model_validate_json((self.scratch / reviewer_id / ACTIVITY).read_bytes())
+        return None
 
     def last_words(self, reviewer_id: str) -> str | None:
         """The last line of a reviewer's log, printable and not too long; None if there is none."""

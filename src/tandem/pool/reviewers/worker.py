@@ -62,7 +62,7 @@ from tandem.pool.reviewers.broker_client import (
 )
 from tandem.pool.reviewers.dossier import gather
 from tandem.pool.reviewers.files import MIRRORS, RoundFolder, copy_for_agent, from_broker, remove_laid_out
-from tandem.pool.reviewers.job import Control, Ending, ReviewJob, WorkerExit, read_job
+from tandem.pool.reviewers.job import Activity, Control, Ending, ReviewJob, WorkerExit, read_job
 from tandem.pool.reviewers.lease import DEADLINE, OVER, Claimed, Lease, instant_us
 from tandem.pool.reviewers.outcomes import (
     Outcome,
@@ -145,6 +145,7 @@ class Worker:
         self._job = job
         self._requests = requests
         self._log = log
+        self._activity = Activity(job.scratch)
         self._broker = self._connected()
         self._ask = partial(self._broker.call, until=requests.cancel)
         self._provider = client
@@ -239,6 +240,7 @@ class Worker:
                 reason = "A fault of the reviewer process. Its log has the traceback."
                 self._report(claimed, RunResult(Outcome.CRASHED, reason))
             raise
+        self._activity.rest()
         self._report(claimed, result)
         return result
 
@@ -314,6 +316,7 @@ class Worker:
                 cancelled=cancelled,
                 log=self._log.write,
                 hidden=proof.hidden,
+                tell=self._activity.run,
             )
             return finished, self._provider.read(finished, context), lease.ended
 
@@ -329,6 +332,7 @@ class Worker:
                 if left <= 0 or all(one["status"] not in {"queued", "running"} for one in answer["checks"]):
                     return
                 self._log.note(f"review {claimed.review_id}: waits for its checks")
+                self._activity.wait_for_checks()
                 asked |= {"wait": True, "cursor": answer["cursor"], "timeout_s": min(left, _WAIT_SECONDS)}
 
     def _invocation(self, claimed: Claimed, context: RunContext, files: str, proof: RunProof) -> Invocation:
@@ -443,10 +447,12 @@ class Worker:
                 programs.lay_out(folder, invocation.files)
                 finished = programs.run(
                     invocation,
-                    job,
+                    # One that says nothing of itself may wait for a review.
+                    job if invocation.talks else replace(job, silence_seconds=None),
                     on_start=lambda process: self._log.note(f"{client.name} runs as the agent, process {process.pid}"),
                     cancelled=self._requests.drain,
                     log=self._log.write,
+                    tell=self._activity.run,
                 )
                 said = client.read(finished, context)
             except (ConfigInvalid, Unavailable) as error:

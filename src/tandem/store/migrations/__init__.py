@@ -9,11 +9,11 @@ from typing import Final
 
 REVISIONS: Final = (
     *("0022_access_mode", "0023_commits_of_a_gate", "0024_landings"),
-    *("0025_findings", "0026_drafts", "0027_counters"),
+    *("0025_findings", "0026_drafts", "0027_counters", "0028_activity"),
 )
 """Every revision, so that a database can be judged without importing Alembic. A test compares them."""
 
-ADDITIVE: Final[frozenset[str]] = frozenset({"0023_commits_of_a_gate", "0024_landings", "0026_drafts"})
+ADDITIVE: Final[frozenset[str]] = frozenset({"0023_commits_of_a_gate", "0024_landings", "0026_drafts", "0028_activity"})
 """The revisions that brokers of the version before can go on working with: they only add tables, indexes, or columns
 that are null or have a default, and what the older version writes and reads means what it did. A revision that is not
 named here runs only while no other broker is connected. What is to be removed is removed in a later release than the

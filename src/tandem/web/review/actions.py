@@ -218,6 +218,9 @@ def _checks(request: PageRequest) -> dict[str, Any]:
 
 ACTS: Mapping[str, Act] = {
     "claim": Act("claim_review", CLAIMING, lambda request: {"reviewer_id": request.person.name}, keeps=True),
+    "take": Act(
+        "claim_review", CLAIMING, lambda request: {"reviewer_id": request.person.name, "take_over": True}, keeps=True
+    ),
     "release": Act("release_claim", HOLDING, lambda request: _held(request) | _reason(request)),
     "verdict": Act("submit_verdict", JUDGING, verdict_by_form),
     "comment": Act("submit_verdict", JUDGING, _finding),

@@ -64,6 +64,7 @@ def offers(view: ReviewView) -> AvailableActions:
     from_the_side = side == "reviewer" and not is_reviewer
     found: dict[str, tuple[str, str]] = {
         "claim": (Role.REVIEWER, _claim(view, allowed)),
+        "take": (Role.REVIEWER, _take(view)),
         "release": (Role.REVIEWER, "" if view.is_holder else "You do not hold it."),
         "verdict": (Role.REVIEWER, _verdict(view)),
         "message": (side, _question(view, allowed) if from_the_side else _message(view, allowed, side)),
@@ -93,13 +94,24 @@ def _claim(view: ReviewView, allowed: frozenset[str]) -> str:
     if view.is_holder:
         return "You hold it already."
     if view.is_held:
-        return f"{view.holder} holds it. You can take it when it is released, or when the lease has run out."
+        return f"{view.holder_name} holds it. You can take it when it is released, or when the lease has run out."
     if Action.CLAIM not in allowed:
         return _OVER.get(State(view.state), "It cannot be claimed now.")
     if not view.person:
         return _NAMELESS
     if not view.is_current:
         return f"This is round {view.round}. Claim it where the current one is shown, round {view.current_round}."
+    return "It is your own: somebody else gives the verdict." if view.is_author else ""
+
+
+def _take(view: ReviewView) -> str:
+    """The reason against ending a pool's reviewer that holds it; a person who holds it has their time."""
+    if view.review.holder is None or view.review.holder.doing is None:
+        return "No reviewer of a pool holds it."
+    if not view.person:
+        return _NAMELESS
+    if not view.settles_all:
+        return "It needs the role operator, which your access token does not have."
     return "It is your own: somebody else gives the verdict." if view.is_author else ""
 
 

@@ -134,6 +134,11 @@ class ReviewView:
         return self.status.reviewer_id if self.is_held else None
 
     @property
+    def holder_name(self) -> str | None:
+        """What people call who holds the claim."""
+        return self.review.holder and self.review.holder.name
+
+    @property
     def is_holder(self) -> bool:
         """Whether the person holds the claim."""
         return bool(self.person) and self.holder == self.person

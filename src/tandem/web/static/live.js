@@ -200,9 +200,14 @@
   function freshenTimes() {
     for (const element of document.querySelectorAll("time[datetime]:not([data-fixed])")) {
       const seconds = (Date.now() - Date.parse(element.dateTime)) / 1000;
-      if (Number.isFinite(seconds)) element.textContent = seconds < 0 ? `in ${duration(-seconds)}` : `${duration(seconds)} ago`;
+      if (!Number.isFinite(seconds)) continue;
+      const { form } = element.dataset;
+      const told = form === "for" ? duration(Math.max(0, seconds)) : seconds < 0 ? `in ${duration(-seconds)}` : `${duration(seconds)} ago`;
+      element.textContent = form === "clock"
+        ? new Date(element.dateTime).toLocaleTimeString([], { hour: "numeric", minute: "2-digit" }) : told;
     }
   }
+  freshenTimes();
   setInterval(freshenTimes, TIMES_MS);
 
   // ------------------------------------------------------------------------------- notifications
