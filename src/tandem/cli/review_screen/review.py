@@ -358,6 +358,7 @@ class ReviewScreen(LiveScreen):
                 needs_text=frozenset(texts.VERDICTS)
                 - {"approved", *(SAID_BY_FINDINGS if drafts.findings(self.review_id, number) else ())},
                 hint="Reason",
+                is_text_first=bool(chosen),
             ),
             "Your verdict is given.",
         )
