@@ -36,7 +36,7 @@ from tandem.web.review.acting import (
 from tandem.web.review.page import parts, whole
 
 _OWN_FIELDS = frozenset(
-    {TOKEN_FIELD, "form_name", "seen", "idempotency_key", "on_round", "claim_generation", "draft_id"}
+    {TOKEN_FIELD, "form_name", "seen", "idempotency_key", "on_round", "claim_generation", "draft_id", "draft_texts"}
 )
 """What a form says of the page that it was on, rather than what somebody typed."""
 _MOST_FINDINGS = 500
