@@ -89,6 +89,30 @@ async def test_a_reason_typed_at_once_is_a_reason_and_chooses_no_verdict(at: Sta
     assert sorted(found.verdict_reason.split()) == ["a", "go", "no", "x"]
 
 
+async def test_a_finding_that_was_kept_goes_with_the_verdict_on_a_later_round(at: Stage, review_id: str) -> None:
+    await at.press("down", "down", "down", "down", "l")
+    await at.shows("Finding on a.txt, line 2")
+    await at.type("why 2?")
+    await at.press("ctrl+s")
+    await at.shows("minor, not sent yet on line 2", "why 2?")
+    [kept] = (await at.other.list_drafts(person=PERSON, review_id=review_id)).drafts
+    assert (kept.kind, kept.round, kept.line, kept.body) == ("finding", 1, 2, "why 2?")
+    moved = DIFF.replace("@@ -1,2 +1,2 @@", "@@ -1,2 +1,3 @@").replace(" one", "+zero\n one")
+    assert moved != DIFF
+    await at.create(review_id=review_id, diff=moved)
+    await at.shows("round 1 of 2")
+    await at.press("right_square_bracket", "right_square_bracket")
+    await at.shows("round 2 of 2", "minor, not sent yet on line 3", "why 2?")
+    await at.press("e")
+    await at.shows("Goes with it: 1 finding.", "a.txt, line 3: your draft from round 1.")
+    await at.press("ctrl+s")
+    await at.becomes(review_id, "changes_requested")
+    found = (await at.other.list_findings(review_id=review_id)).findings
+    assert [(one.round, one.line, one.lines, one.claim) for one in found][:1] == [(2, 3, "2", "why 2?")]
+    await at.lacks("not sent yet")
+    assert (await at.other.list_drafts(person=PERSON, review_id=review_id)).drafts == ()
+
+
 class Actions:
     """Counts what a person does: a key pressed, a text typed."""
 
