@@ -12,6 +12,7 @@ from tests.acceptance.accessing import Bearer
 from tests.acceptance.reviewing import Desk, edited
 from tests.broker import StartBroker, fresh_project
 from tests.databases import ON_BOTH_DATABASES
+from tests.git.sandbox import new_file
 
 pytest_plugins = ["tests.acceptance.accessing_brokers"]
 ANNA = "anna"
@@ -143,3 +144,29 @@ def test_drafts_are_removed_with_the_contents_of_their_review(
         desk.refused("NOT_FOUND", "save_draft", person=ANNA, **asked)
     broker.stop()
     assert "a secret draft" not in broker.run("data", "export").stdout
+
+
+@pytest.mark.parametrize(
+    ("after", "line", "place", "quote"),
+    [
+        (["new", "one", "two", "three"], 2, ("fresh.txt", 3, False), None),
+        (["one", "2", "three"], 2, ("fresh.txt", 2, True), "On fresh.txt:2 of round 1:\n\n    two"),
+        (["one"], 3, ("fresh.txt", 1, True), "On fresh.txt:3 of round 1:\n\n    three"),
+        (None, 3, (None, None, True), "On fresh.txt:3 of round 1:\n\n    three"),
+    ],
+    ids=["moved", "changed", "shorter", "gone"],
+)
+def test_a_draft_of_an_earlier_round_goes_where_its_lines_are(
+    shop: Desk, after: list[str] | None, line: int, place: tuple[str | None, int | None, bool], quote: str | None
+):
+    def added(lines: list[str]) -> str:
+        diff = new_file("fresh.txt").replace("+1 @@", f"+1,{len(lines)} @@")
+        return diff.replace("+hello\n", "".join(f"+{line}\n" for line in lines))
+
+    review = shop.put_up(diff=edited() + added(["one", "two", "three"]))
+    own = save(shop, review, file="fresh.txt", line=line, side="after", suggestion="better")
+    shop.revise(review, diff=edited(text="best") + (added(after) if after else ""))
+    [listed] = shop.do("list_drafts", person=ANNA, review_id=review)["drafts"]
+    assert (listed["round"], listed["line"], listed["body"]) == (1, line, own["body"])
+    assert tuple(listed["place"][name] for name in ("file", "line", "changed")) == place
+    assert listed["quote"] == quote

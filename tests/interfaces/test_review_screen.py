@@ -87,6 +87,48 @@ async def test_a_finding_on_the_line_under_the_cursor_goes_with_the_verdict(at: 
     assert at.app.desk.drafts.unsent() == []
 
 
+async def test_a_reason_typed_at_once_is_a_reason_and_chooses_no_verdict(at: Stage, review_id: str) -> None:
+    await at.press("down", "down", "l")
+    await at.type("Why 1?")
+    await at.press("f4")
+    await at.shows("Your verdict on round 1", "Request changes. Reason (optional)")
+    await at.press(*"no ", "space", *"go")
+    await at.shows("Request changes. Reason (optional)")
+    # In the list, too: its cursor is on what is chosen, and letters are the reason's.
+    await at.press("shift+tab", "enter", "space", "a")
+    await at.shows("Request changes. Reason (optional)", "no  go a")
+    await at.press("escape", "v", "x", "space")
+    await at.shows("Request changes. Reason (optional)")
+    await at.press("ctrl+s")
+    found = await at.becomes(review_id, "changes_requested")
+    assert found.verdict_reason is not None
+    assert sorted(found.verdict_reason.split()) == ["a", "go", "no", "x"]
+
+
+async def test_a_finding_that_was_kept_goes_with_the_verdict_on_a_later_round(at: Stage, review_id: str) -> None:
+    await at.press("down", "down", "down", "down", "l")
+    await at.shows("Finding on a.txt, line 2")
+    await at.type("why 2?")
+    await at.press("ctrl+s")
+    await at.shows("minor, not sent yet on line 2", "why 2?")
+    [kept] = (await at.other.list_drafts(person=PERSON, review_id=review_id)).drafts
+    assert (kept.kind, kept.round, kept.line, kept.body) == ("finding", 1, 2, "why 2?")
+    moved = DIFF.replace("@@ -1,2 +1,2 @@", "@@ -1,2 +1,3 @@").replace(" one", "+zero\n one")
+    assert moved != DIFF
+    await at.create(review_id=review_id, diff=moved)
+    await at.shows("round 1 of 2")
+    await at.press("right_square_bracket", "right_square_bracket")
+    await at.shows("round 2 of 2", "minor, not sent yet on line 3", "why 2?")
+    await at.press("e")
+    await at.shows("Goes with it: 1 finding.", "a.txt, line 3: your draft from round 1.")
+    await at.press("ctrl+s")
+    await at.becomes(review_id, "changes_requested")
+    found = (await at.other.list_findings(review_id=review_id)).findings
+    assert [(one.round, one.line, one.lines, one.claim) for one in found][:1] == [(2, 3, "2", "why 2?")]
+    await at.lacks("not sent yet")
+    assert (await at.other.list_drafts(person=PERSON, review_id=review_id)).drafts == ()
+
+
 class Actions:
     """Counts what a person does: a key pressed, a text typed."""
 
@@ -244,7 +286,7 @@ async def test_a_finding_that_does_not_hold_is_reopened_with_a_reason(at: Stage,
     await at.type("It is.")
     await at.press("ctrl+s")
     await at.shows("reopened, not sent yet on line 2", "It is.")
-    await at.press("e", "tab")
+    await at.press("e")
     await at.type("again")
     await at.press("ctrl+s")
     await at.becomes(review_id, "changes_requested")
@@ -286,7 +328,7 @@ async def test_the_proposer_answers_findings(url: str, tmp_path: Path) -> None:
 async def test_a_claim_that_has_ended_is_said_and_sending_again_claims_anew(at: Stage, review_id: str) -> None:
     await at.press("c")
     await at.shows("yours, claim ends")
-    await at.press("e", "tab")
+    await at.press("e")
     await at.type("too short")
     at.hears_nothing()
     await at.other.release_claim(review_id, claim_generation=1)
@@ -298,7 +340,7 @@ async def test_a_claim_that_has_ended_is_said_and_sending_again_claims_anew(at: 
 
 
 async def test_a_round_that_is_over_is_said_and_the_reason_goes_on_to_the_next(at: Stage, review_id: str) -> None:
-    await at.press("e", "tab")
+    await at.press("e")
     await at.type("too short")
     await at.create(review_id=review_id, diff=BETTER)
     await at.shows("round 1 of 2")

@@ -81,6 +81,21 @@ def test_the_claim_comes_first_and_what_was_written_stays(windows: Windows, shop
     assert comments(shop, review) == [("a.txt", 3, TYPED)]
 
 
+def test_a_last_line_before_the_first_is_refused_and_the_text_stays(windows: Windows, shop: Desk) -> None:
+    windows.allow("status of 400")
+    review = shop.put_up(diff=edited())
+    shop.claim(review, "ada")
+    page = plain(windows, shop, review)
+    line(page, 3).click()
+    page.get_by_text("More", exact=True).click()
+    page.get_by_label("To line").fill("2")
+    write(page, "Finding", TYPED, "Send the finding")
+    expect(page.locator(".acts-refusal")).to_contain_text("takes the number of a line from 3 on")
+    expect(page.get_by_label("Finding")).to_have_value(TYPED)
+    expect(page.get_by_label("To line")).to_have_value("2")
+    assert comments(shop, review) == []
+
+
 def test_the_proposer_sends_a_message_about_the_line(windows: Windows, shop: Desk) -> None:
     review = shop.put_up(diff=edited())
     page = plain(windows, shop, review, PROPOSER)

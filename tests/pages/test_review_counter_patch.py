@@ -149,7 +149,14 @@ def test_refusals_keep_everything(page: Page, shop: Desk, windows: Windows) -> N
     expect(page.locator(".acts-refusal").get_by_text(f"{PROPOSER} revised it: round 2")).to_be_visible()
     expect(content(page, "a.txt")).to_have_value(lines((2, "best")))
     expect(page.get_by_label("Why", exact=True)).to_have_value(WHY)
+    expect(page.locator(".acts-refusal")).to_contain_text("Round 2 is the current one. What you wrote stays here.")
     assert shop.status(review)["counter_patch_id"] is None
+    # It is found again from the review, and from the editor of the new round.
+    for there in (f"/reviews/{review}", f"/reviews/{review}/edit"):
+        page.goto(there)
+        page.get_by_role("link", name="You were writing a counter-patch to round 1").click()
+        expect(content(page, "a.txt")).to_have_value(lines((2, "best")))
+        expect(page.get_by_role("link", name="You were writing")).to_have_count(0)
 
 
 def test_a_text_is_edited_as_a_whole(page: Page, shop: Desk) -> None:

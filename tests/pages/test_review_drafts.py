@@ -7,7 +7,8 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.acceptance.reviewing import PROPOSER, Desk, edited
 from tests.acceptance.staffed import until
-from tests.pages.changes import held, keeps, line
+from tests.git.sandbox import Sandbox, new_file
+from tests.pages.changes import held, keeps, line, staged
 from tests.pages.conftest import Check
 from tests.pages.windows import Windows, write
 
@@ -103,6 +104,7 @@ def test_drafts_are_in_every_window_and_outlive_it(page: Page, shop: Desk, windo
     expect(stranger.locator(".pending-comment")).to_have_count(0)
     card.get_by_role("button", name="Remove").click()
     expect(card).to_have_count(0)
+    until(lambda: not drafts(shop, review), "no draft is left")
     looked_at(page)
     expect(page.get_by_label(EDITOR)).to_have_count(0)
     assert drafts(shop, review) == []
@@ -158,8 +160,8 @@ def test_an_approval_elsewhere_and_a_new_round_strand_no_draft(page: Page, shop:
     shop.revise(review, diff=edited(text="best"))
     page.goto(f"/reviews/{review}")
     own = page.get_by_role("group", name="Your drafts")
-    expect(own.get_by_text("Your draft from round 1")).to_be_visible()
-    expect(own).to_contain_text("On the first")
+    editor = page.get_by_label(f"{EDITOR} · your draft from round 1")
+    expect(editor).to_have_value("On the first")
     expect(page.get_by_label("Question to prop-1")).to_have_value("A word about it")
     expect(page.locator("#message-form > label[data-told='your draft from round 1']")).to_be_visible()
     page.get_by_role("button", name="Claim").click()
@@ -170,11 +172,111 @@ def test_an_approval_elsewhere_and_a_new_round_strand_no_draft(page: Page, shop:
     shop.do("close_review", review_id=review)
     page.reload()
     expect(own).to_contain_text("A word about it")
-    for left in (1, 0):
+    for left, place, remove in ((1, own, "Remove"), (0, page.locator("table.diff"), "Cancel")):
         with page.expect_response(lambda one: one.url.endswith("/drafts") and one.request.method == "POST"):
-            own.get_by_role("button", name="Remove").first.click()
+            place.get_by_role("button", name=remove).first.click()
         assert len(drafts(shop, review)) == left
     expect(own).to_be_hidden()
+
+
+def test_a_draft_goes_to_its_lines_in_the_round_of_the_verdict(page: Page, shop: Desk, repo: Sandbox) -> None:
+    repo.write("a.txt", repo.read("a.txt").replace(b"line 2", b"better"))
+    review = held(page, shop, diff=staged(repo))
+    line(page, 2).click()
+    typed(page, "Why better?")
+    page.get_by_text("More", exact=True).first.click()
+    with keeps(page, "Always.", field="failure"):
+        page.get_by_label("How it fails").fill("Always.")
+    with keeps(page, "best", field="suggestion"):
+        page.get_by_label("Suggest a change").fill("best")
+    page.get_by_role("button", name="Add to the verdict").click()
+    shop.verdict(review, "changes_requested", shop.status(review)["claim_generation"])
+    text = repo.read("a.txt").replace(b"line 2", b"better")
+    repo.write("a.txt", b"one\ntwo\nthree\n" + text)
+    shop.revise(review, diff=staged(repo))
+    shop.claim(review, "ada")
+    page.goto(f"/reviews/{review}")
+    card = page.locator("table.diff .pending-comment")
+    for shown in ("Your draft from round 1", "a.txt:5", "Why better?", "How it fails: Always.", "best"):
+        expect(card).to_contain_text(shown)
+    card.get_by_role("button", name="Edit").click()
+    typed(page, "Why is it better?", "Finding on a.txt:5")
+    page.get_by_role("button", name="Comment", exact=True).click()
+    expect(dialog(page)).to_contain_text("a.txt:5 (your draft from round 1)")
+    dialog(page).get_by_role("button", name="Send with it").click()
+    expect(page.locator("table.diff .thread").get_by_text("Why is it better?")).to_be_visible()
+    [one] = [one for one in shop.do("list_findings", review_id=review)["findings"] if one["source"] == "person"][-1:]
+    assert (one["round"], one["line"], one["lines"], one["suggestion"]) == (2, 5, "better", "best")
+    until(lambda: not drafts(shop, review), "no draft is left")
+
+
+def test_a_draft_whose_lines_are_gone_quotes_them(page: Page, shop: Desk) -> None:
+    review = held(page, shop, diff=edited() + new_file("new.txt", "hello"))
+    page.locator('table.diff[data-path="new.txt"] a[data-line="1"]').click()
+    typed(page, "To whom?", "Finding on new.txt:1")
+    shop.verdict(review, "changes_requested", shop.status(review)["claim_generation"])
+    shop.revise(review, diff=edited(text="best"))
+    shop.claim(review, "ada")
+    page.goto(f"/reviews/{review}")
+    own = page.get_by_role("group", name="Your drafts")
+    page.get_by_role("button", name="Comment", exact=True).wait_for()
+    expect(own.get_by_label("Finding on new.txt:1")).to_have_value("To whom?")
+    typed(page, "Said to whom?", "Finding on new.txt:1")
+    own.get_by_role("button", name="Add to the verdict").click()
+    expect(own).to_contain_text("On new.txt:1 of round 1:")
+    page.get_by_role("button", name="Comment", exact=True).click()
+    expect(page.locator("#findings-above, #findings").get_by_text("Said to whom?").first).to_be_visible()
+    one = shop.do("list_findings", review_id=review)["findings"][-1]
+    assert (one["file"], one["line"]) == (None, None)
+    assert one["claim"] == "On new.txt:1 of round 1:\n\n    hello\n\nSaid to whom?"
+
+
+def test_a_draft_of_a_since_view_is_of_that_round_in_every_view(page: Page, shop: Desk) -> None:
+    review = held(page, shop)
+    shop.verdict(review, "changes_requested", shop.status(review)["claim_generation"])
+    shop.revise(review, diff=edited(text="best"))
+    shop.claim(review, "ada")
+    page.goto(f"/reviews/{review}?since=1")
+    line(page, 2, side="before").click()
+    typed(page, "It was better.", "Finding on a.txt:2 (a removed line)")
+    page.get_by_role("button", name="Add to the verdict").click()
+    page.goto(f"/reviews/{review}")
+    expect(page.locator("table.diff .pending-comment")).to_contain_text("    better")
+    page.get_by_role("button", name="Comment", exact=True).click()
+    expect(page.locator("table.diff .thread").get_by_text("It was better.")).to_be_visible()
+    one = shop.do("list_findings", review_id=review)["findings"][-1]
+    assert (one["side"], one["line"]) == ("new", 2)
+    assert one["claim"] == "On a.txt:2 of round 1:\n\n    better\n\nIt was better."
+
+
+def test_what_another_window_wrote_is_not_discarded_with_what_was_sent(
+    page: Page, shop: Desk, windows: Windows
+) -> None:
+    review = held(page, shop)
+    line(page, 2).click()
+    typed(page, "Here")
+    other = windows.open("ada", at=f"/reviews/{review}")
+    typed(other, "A reason there", "Your verdict on round 1")
+    page.get_by_role("button", name="Add to the verdict").click()
+    looked_at(page)
+    reason = page.get_by_label("Your verdict on round 1")
+    expect(reason).to_have_value("A reason there")
+    other.locator("table.diff .pending-comment").get_by_role("button", name="Edit").click()
+    typed(other, "There, and more")
+    # At once, before it is saved as a draft.
+    reason.evaluate(
+        """(field) => {
+            field.value = "Good.";
+            field.dispatchEvent(new Event("input", { bubbles: true }));
+            field.form.querySelector("[value=approved]").click();
+        }"""
+    )
+    expect(page.locator("#acts").get_by_text("Approved by ada")).to_be_visible()
+    assert comments(shop, review) == ["Here"]
+    looked_at(other)
+    expect(other.get_by_text("A reason there")).to_be_visible()
+    expect(other.get_by_label(EDITOR)).to_have_value("There, and more")
+    assert sorted(drafts(shop, review)) == [("finding", "There, and more"), ("verdict", "A reason there")]
 
 
 def test_a_question_from_the_side_and_its_answer(page: Page, shop: Desk, windows: Windows, axe: Check) -> None:

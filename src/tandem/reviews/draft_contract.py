@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from textwrap import indent
 from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field
@@ -27,11 +28,13 @@ from tandem.contract.request import (
 )
 from tandem.errors import NotFound, TooLarge
 from tandem.present.shape import Shown
+from tandem.reviews.finding_contract import GivenFinding, PlaceView
 from tandem.reviews.page_contract import LineNumber
 
 MOST_DRAFTS: Final = 500
 """Of one person on one review."""
 
+_CODE: Final = "    "
 Kind = Literal["finding", "message", "verdict"]
 
 
@@ -102,6 +105,45 @@ class Draft:
     suggestion: Annotated[str | None, Field(description="What the lines should be instead.")]
     pre_existing: Annotated[bool, Field(description="Whether it was there before the change.")]
     updated_at: Annotated[str, Field(description="When it was saved.")]
+    place: Annotated[
+        PlaceView | None,
+        Field(description="In the list of a review: where a finding of an earlier round belongs in the current one."),
+    ] = None
+    quote: Annotated[
+        str | None,
+        Field(description="What it begins with there, as its lines are no longer as they were: those lines."),
+    ] = None
+
+
+def as_finding(draft: Draft) -> GivenFinding:
+    """What a draft is sent as with a verdict on the current round."""
+    at, claim, suggestion = draft.place or draft, draft.body, draft.suggestion
+    if draft.quote is not None:
+        # It would replace other lines than it was written for.
+        instead = indent(suggestion or "(nothing)", _CODE)
+        claim = "\n\n".join([draft.quote, claim, *([] if suggestion is None else ["Suggested instead:", instead])])
+        suggestion = None
+    return GivenFinding(
+        file=at.file,
+        line=at.line,
+        end_line=at.end_line,
+        side="old" if draft.side == "before" and at.line else "new",
+        severity=draft.severity or "minor",
+        category=draft.category,
+        claim=claim,
+        failure=draft.failure,
+        suggestion=suggestion,
+        pre_existing=draft.pre_existing,
+    )
+
+
+def quoted(draft: Draft, lines: str | None) -> str:
+    """What a finding begins with that cannot stand at its lines any more."""
+    numbers = f":{draft.line}" if draft.line else ""
+    numbers += f"-{draft.end_line}" if draft.end_line else ""
+    before = " before its change" if draft.side == "before" else ""
+    head = f"On {draft.file}{numbers} of round {draft.round}{before}:"
+    return f"{head}\n\n{indent(lines, _CODE, lambda _: True)}" if lines else head
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any, Final
 
@@ -10,7 +12,8 @@ from sqlalchemy import bindparam, delete, func, select, tuple_
 from tandem.contract.caller import Caller
 from tandem.core.clock import isoformat
 from tandem.errors import NotFound, TooLarge
-from tandem.reviews import contents, tables, views
+from tandem.git.travel import Excerpt, Place, Spot
+from tandem.reviews import contents, places, tables, views
 from tandem.reviews import queries as reviews
 from tandem.reviews.context import Services
 from tandem.reviews.draft_contract import (
@@ -21,7 +24,9 @@ from tandem.reviews.draft_contract import (
     DraftsDiscarded,
     ListDrafts,
     SaveDraft,
+    quoted,
 )
+from tandem.reviews.finding_contract import PlaceView
 from tandem.store import pages
 from tandem.store.base import Unit
 from tandem.store.context import transact
@@ -93,18 +98,49 @@ async def list_drafts(services: Services, caller: Caller, request: ListDrafts) -
     after = pages.decode(services, request.page, str, str) if request.page else ("", "")
     project = request.project or caller.project
 
-    def work(unit: Unit) -> DraftPage:
+    def work(unit: Unit) -> tuple[DraftPage, int]:
+        current = 0
         if request.review_id is not None:
-            reviews.get(unit, request.review_id, request.project)
+            current = reviews.get(unit, request.review_id, request.project).round
         params = stated(review_id=request.review_id, project=project)
         statement = _list(of_review=request.review_id is not None, of_project=project is not None)
         rows = unit.all(statement, person=request.person, after_review=after[0], after_draft=after[1], **params)
         found = views.fitting(map(_shown, rows[:MOST_DRAFTS]), _letters)
         is_cut = len(found) < len(rows)
         following = pages.encode(services, found[-1].review_id, found[-1].draft_id) if is_cut else None
-        return DraftPage(request.person, tuple(found), following)
+        return DraftPage(request.person, tuple(found), following), current
 
-    return await services.store.read(work)
+    page, current = await services.store.read(work)
+    if not current or request.review_id is None:
+        return page
+    return replace(page, drafts=await _placed(services, request.review_id, page.drafts, current))
+
+
+async def _placed(services: Services, review_id: str, found: Sequence[Draft], current: int) -> tuple[Draft, ...]:
+    """The drafts, with where those of earlier rounds belong in the current one."""
+    moved = [one for one in found if one.kind == "finding" and one.file is not None and one.round != current]
+    spots = {
+        one.draft_id: Spot(
+            one.draft_id, one.round, "before" if one.side == "before" else "after", one.file, one.line, one.end_line
+        )
+        for one in moved
+    }
+    there = await places.places(services, review_id, spots.values(), current)
+    lost = [spots[name] for name, place in there.items() if place.changed is not False]
+    seen = await places.excerpts(services, review_id, lost, 0)
+
+    def shown(one: Draft) -> Draft:
+        place = there.get(one.draft_id)
+        if place is None:
+            return one
+        if place.changed is None:
+            # What cannot be looked at is not put on lines that may be others.
+            place = Place(place.file, None, None, changed=None)
+        is_same = place.changed is False or (one.line is None and place.file is not None)
+        quote = None if is_same else quoted(one, seen.get(one.draft_id, Excerpt()).lines)
+        return replace(one, place=PlaceView(*place), quote=quote)
+
+    return tuple(shown(one) for one in found)
 
 
 async def discard_draft(services: Services, caller: Caller, request: DiscardDraft) -> DraftsDiscarded:

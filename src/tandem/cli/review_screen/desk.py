@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal, cast
@@ -18,6 +20,7 @@ from tandem.reviews import edits
 from tandem.reviews.answers import DiscussionEntry, Proposal, ReviewStatus
 from tandem.reviews.check_contract import CheckView
 from tandem.reviews.claim_rules import is_own
+from tandem.reviews.draft_contract import Draft, as_finding
 from tandem.reviews.finding_contract import FindingView, GivenFinding, GivenSettling
 from tandem.reviews.finding_rules import ANSWERS, SAID_BY_FINDINGS, SEE_FINDINGS, Answer, Settling
 
@@ -94,31 +97,22 @@ class LineRef:
         lines = f"line {self.line}" if self.first is None else f"lines {self.first}-{self.line}"
         return f"{lines}{' before the change' if self.side == 'old' else ''}"
 
+    @property
+    def place(self) -> str:
+        """The file, and its lines in words."""
+        return self.path if self.line is None else f"{self.path}, {self.words}"
+
 
 @dataclass(slots=True)
 class Drafts:
-    """Everything unsent, by review."""
+    """Everything unsent but findings, which the broker keeps, by review."""
 
     _texts: dict[tuple[str, str], ScreenDraft] = field(default_factory=dict[tuple[str, str], ScreenDraft])
-    _findings: dict[tuple[str, int], dict[LineRef, GivenFinding]] = field(
-        default_factory=dict[tuple[str, int], dict[LineRef, GivenFinding]]
-    )
     _answers: dict[str, dict[str, GivenSettling]] = field(default_factory=dict[str, dict[str, GivenSettling]])
 
     def text(self, review_id: str, purpose: str) -> ScreenDraft:
         """The draft of a dialog, which is the same one each time it is opened."""
         return self._texts.setdefault((review_id, purpose), ScreenDraft())
-
-    def findings(self, review_id: str, round_number: int) -> Mapping[LineRef, GivenFinding]:
-        """The findings on a round that go with the next verdict."""
-        return self._findings.get((review_id, round_number), {})
-
-    def find(self, review_id: str, round_number: int, spot: LineRef, finding: GivenFinding | None) -> None:
-        """Keep a finding on a line, or none."""
-        kept = self._findings.setdefault((review_id, round_number), {})
-        kept.pop(spot, None)
-        if finding is not None:
-            kept[spot] = finding
 
     def answers(self, review_id: str) -> Mapping[str, GivenSettling]:
         """What the next verdict says of earlier findings, by their ids."""
@@ -129,16 +123,14 @@ class Drafts:
         said = GivenSettling(finding_id=finding_id, answer=cast("Settling", answer), reason=reason or None)
         self._answers.setdefault(review_id, {})[finding_id] = said
 
-    def sent(self, review_id: str, round_number: int) -> None:
-        """Forget a round's findings and answers, as they have gone with a verdict."""
-        self._findings.pop((review_id, round_number), None)
+    def sent(self, review_id: str) -> None:
+        """Forget the answers, as they have gone with a verdict."""
         self._answers.pop(review_id, None)
 
     def unsent(self) -> list[str]:
         """The reviews for which something was typed and not sent."""
         texts = [review_id for (review_id, _), draft in self._texts.items() if draft.text.strip()]
-        found = [review_id for (review_id, _), kept in self._findings.items() if kept]
-        return sorted({*texts, *found, *self._answers})
+        return sorted({*texts, *self._answers})
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +144,7 @@ class LoadedReview:
         is_whole: Whether that is all of the discussion.
         checks: Those that ran on the round that is shown.
         findings: Those of all rounds, with their places in the round that is shown.
+        drafts: What the person would report with a verdict, as the broker keeps it.
     """
 
     status: ReviewStatus
@@ -160,6 +153,16 @@ class LoadedReview:
     is_whole: bool
     checks: tuple[CheckView, ...]
     findings: tuple[FindingView, ...]
+    drafts: tuple[Draft, ...]
+
+    @property
+    def unsent(self) -> list[tuple[LineRef, Draft]]:
+        """The drafts by their places in the round that is shown; in an earlier one, only its own."""
+        number = self.proposal.round
+        shown = (
+            self.drafts if self.is_current else (replace(one, place=None) for one in self.drafts if one.round == number)
+        )
+        return [(_line_of(as_finding(one)), one) for one in shown]
 
     @property
     def is_current(self) -> bool:
@@ -195,12 +198,32 @@ class LoadedReview:
         return "proposer" if is_proposer or is_others else "reviewer"
 
 
-async def read(client: TandemClient, review_id: str, shown: int | None, since: int | None) -> LoadedReview:
+def _line_of(one: GivenFinding) -> LineRef:
+    last = one.end_line or one.line
+    return LineRef(one.file or "", last, one.side, one.line if one.line != last else None)
+
+
+async def read_drafts(client: TandemClient, review_id: str, person: str) -> tuple[Draft, ...]:
+    """What a person would report with a verdict, wherever they wrote it.
+
+    Raises:
+        TandemError: The broker refuses, or none answers.
+    """
+    page = await client.list_drafts(person=person, review_id=review_id)
+    found = page.drafts
+    while page.next_page is not None:
+        page = await client.list_drafts(person=person, review_id=review_id, page=page.next_page)
+        found += page.drafts
+    return tuple(one for one in found if one.kind == "finding")
+
+
+async def read(client: TandemClient, review_id: str, person: str, shown: int | None, since: int | None) -> LoadedReview:
     """Ask the broker for a review.
 
     Args:
         client: The broker's client.
         review_id: The review.
+        person: Who reads it.
         shown: The round; None for the current one.
         since: The earlier round to compare with; None for the whole round.
 
@@ -212,7 +235,8 @@ async def read(client: TandemClient, review_id: str, shown: int | None, since: i
     while page is not None and len(entries) < _MOST_ENTRIES:
         following = await client.get_discussion(review_id, limit=_PAGE, page=page)
         entries, page = entries + following.entries, following.next_page
-    return LoadedReview(found.status, found.proposal, entries, page is None, found.checks, found.findings)
+    drafts = await read_drafts(client, review_id, person)
+    return LoadedReview(found.status, found.proposal, entries, page is None, found.checks, found.findings, drafts)
 
 
 class ScreenClient:
@@ -330,7 +354,7 @@ class ScreenClient:
         is_held = reading.is_held_by(self.person)
         if status.round != round_number:
             raise StaleRound(f"Round {status.round} is the current one; the verdict is on round {round_number}.")
-        found = [*self.drafts.findings(status.review_id, round_number).values()]
+        found = [as_finding(one) for one in reading.drafts]
         answers = {one: GivenSettling(finding_id=one, answer="verified") for one in verified}
         answers |= self.drafts.answers(status.review_id)
         if not reason.strip() and found and verdict in SAID_BY_FINDINGS:
@@ -348,7 +372,44 @@ class ScreenClient:
             round=round_number,
             idempotency_key=key,
         )
-        self.drafts.sent(status.review_id, round_number)
+        self.drafts.sent(status.review_id)
+        with suppress(TandemError):
+            # What was written elsewhere since then was not sent.
+            left = await read_drafts(self.client, status.review_id, self.person)
+            await self._discard(status.review_id, [one for one in left if one in reading.drafts])
+
+    async def keep(
+        self, review_id: str, number: int, spot: LineRef, known: Draft | None, *, body: str, **said: Any
+    ) -> tuple[Draft, ...]:
+        """Keep a draft of a finding on lines of a round, in the place of a known one; without a text, none.
+
+        Returns:
+            All of the review.
+
+        Raises:
+            TandemError: The broker refuses, or none answers.
+        """
+        if body.strip():
+            await self.client.save_draft(
+                review_id,
+                draft_id=known.draft_id if known else f"own-{time.time_ns() // 1_000_000}-{secrets.token_hex(3)}",
+                person=self.person,
+                round=number,
+                kind="finding",
+                body=body,
+                file=spot.path,
+                line=spot.first or spot.line,
+                end_line=spot.line if spot.first else None,
+                side="before" if spot.side == "old" else "after",
+                **said,
+            )
+        elif known:
+            await self._discard(review_id, [known])
+        return await read_drafts(self.client, review_id, self.person)
+
+    async def _discard(self, review_id: str, drafts: Sequence[Draft]) -> None:
+        if drafts:
+            await self.client.discard_draft(review_id, draft_ids=[one.draft_id for one in drafts], person=self.person)
 
     async def offer(
         self, reading: LoadedReview, found: Sequence[FindingView], verdict: str, reason: str, key: str

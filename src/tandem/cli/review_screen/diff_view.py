@@ -159,7 +159,7 @@ def of_text(path: str, text: str) -> list[Row]:
 def with_findings(
     rows: Sequence[Row],
     found: Iterable[FindingView],
-    drafts: Mapping[LineRef, GivenFinding],
+    drafts: Iterable[tuple[LineRef, GivenFinding]],
     answers: Mapping[str, GivenSettling],
 ) -> list[Row]:
     """The rows, each with its findings beneath it; those on lines that are gone stand beneath their file."""
@@ -170,7 +170,7 @@ def with_findings(
         first = place.line if place.line != line else None
         spot = LineRef(path, line, "old" if one.side == "old" and line is not None else "new", first)
         waiting.setdefault(spot, []).extend(_finding(one, spot, answers.get(one.finding_id)))
-    for spot, draft in drafts.items():
+    for spot, draft in drafts:
         marks = ", ".join([draft.severity, *_kind(draft), "not sent yet"])
         waiting.setdefault(spot, []).extend(_remark("draft", spot, marks, "\n".join(_said(draft))))
     if not waiting:

@@ -28,8 +28,9 @@ from tandem.core.texts import is_too_much_markdown
 from tandem.core.visible import visible, visible_line
 from tandem.errors import TandemError
 from tandem.reviews.answers import DiscussionEntry
+from tandem.reviews.draft_contract import as_finding
 from tandem.reviews.edits import is_applicable
-from tandem.reviews.finding_contract import FindingView, GivenFinding
+from tandem.reviews.finding_contract import FindingView
 from tandem.reviews.finding_rules import ANSWERS, OPEN, SAID_BY_FINDINGS, changes
 
 _FIRST_FOCUS = {"change": "#diff", "texts": "#document", "discussion": "#talk", "counter": "#counter-diff"}
@@ -154,7 +155,7 @@ class ReviewScreen(LiveScreen):
     async def read_again(self) -> None:
         """Ask the broker for the review, in the round that is looked at."""
         wanted = (self._shown, self._since)
-        found = await read(self.desk.client, self.review_id, *wanted)
+        found = await read(self.desk.client, self.review_id, self.desk.person, *wanted)
         source = (found.proposal.round, self._since)
         content = self._rows
         if source != self._source:
@@ -193,8 +194,8 @@ class ReviewScreen(LiveScreen):
         if found is not None:
             number = found.proposal.round
             known = [one for one in found.findings if one.round <= number]
-            drafts = self.desk.drafts
-            unsent = dict(drafts.findings(self.review_id, number)), dict(drafts.answers(self.review_id))
+            drafts = [(spot, as_finding(one)) for spot, one in found.unsent]
+            unsent = drafts, dict(self.desk.drafts.answers(self.review_id))
             if (self._rows, known, unsent) != self._drawn:
                 self._drawn = (self._rows, known, unsent)
                 self._diff.show_rows(diff_view.with_findings(self._rows, known, *unsent), keep_place=keep_place)
@@ -355,9 +356,9 @@ class ReviewScreen(LiveScreen):
                 send,
                 about=self._about_verdict(first),
                 choices=choices,
-                needs_text=frozenset(texts.VERDICTS)
-                - {"approved", *(SAID_BY_FINDINGS if drafts.findings(self.review_id, number) else ())},
+                needs_text=frozenset(texts.VERDICTS) - {"approved", *(SAID_BY_FINDINGS if first.drafts else ())},
                 hint="Reason",
+                is_text_first=bool(chosen),
             ),
             "Your verdict is given.",
         )
@@ -370,11 +371,13 @@ class ReviewScreen(LiveScreen):
             said.append(gate)
         drafts = self.desk.drafts
         unsent = (
-            (len(drafts.findings(self.review_id, reading.proposal.round)), "finding"),
+            (len(reading.drafts), "finding"),
             (len(drafts.answers(self.review_id)), "answer"),
         )
         if with_it := [f"{number} {name}{'s' if number > 1 else ''}" for number, name in unsent if number]:
             said.append(f"Goes with it: {' and '.join(with_it)}.")
+        earlier = [(spot, one) for spot, one in reading.unsent if one.round != reading.proposal.round]
+        said += [f"{visible_line(spot.place)}: your draft from round {one.round}." for spot, one in earlier]
         return "\n".join(said)
 
     def _may_decide(self, reading: LoadedReview) -> bool:
@@ -402,24 +405,30 @@ class ReviewScreen(LiveScreen):
         if spot is None:
             self.notify("Findings go on lines: go to one in the change first (1).", severity="warning", markup=False)
             return
-        number, drafts = reading.proposal.round, self.desk.drafts
-        before = drafts.findings(self.review_id, number).get(spot)
+        number, place = reading.proposal.round, spot.place
+        known = next((one for at, one in reading.unsent if at == spot), None)
+        before = as_finding(known) if known else None
         if before is not None and spot.first is None and before.end_line is not None:
             spot = replace(spot, first=before.line)
-        draft = drafts.text(self.review_id, f"finding {number} {spot.side} {spot.first} {spot.line} {spot.path}")
+            place = spot.place
+        draft = self.desk.drafts.text(
+            self.review_id, f"finding {number} {self._since} {spot.side} {spot.first} {spot.line} {spot.path}"
+        )
         draft.text = draft.text or (before.claim if before else "")
         draft.choice = draft.choice or (before.severity if before else "minor")
         lines = self._diff.lines_of(spot)
-        known = before.model_dump(include=_DETAILS, exclude_defaults=True) if before else {}
-        draft.more = {"suggestion": lines, **known, **draft.more}
+        given = before.model_dump(include=_DETAILS, exclude_defaults=True) if before else {}
+        draft.more = {"suggestion": lines, **given, **draft.more}
+        round_of = number
+        if self._since is not None and spot.side == "old":
+            # A line that is gone since a round is one of that round, as it was.
+            round_of, spot = self._since, replace(spot, side="new")
 
         async def keep(severity: str, claim: str, _key: str) -> None:
             said = {k: v for k, v in draft.more.items() if (v != lines if k == "suggestion" else str(v).strip())}
-            place = {"file": spot.path, "line": spot.first or spot.line, "end_line": spot.first and spot.line}
-            given = {**place, **said, "side": spot.side, "severity": severity, "claim": claim}
-            drafts.find(self.review_id, number, spot, GivenFinding.model_validate(given) if claim.strip() else None)
+            drafts = await self.desk.keep(self.review_id, round_of, spot, known, severity=severity, body=claim, **said)
+            self.reading = replace(self.reading or reading, drafts=drafts)
 
-        place = spot.path if spot.line is None else f"{spot.path}, {spot.words}"
         about = "It goes with your next verdict. F2 chooses how grave it is."
         about += "" if spot.line else " It is on the file as a whole."
         fields = details(draft.more, has_suggestion=spot.side == "new" and spot.line is not None)

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from textual import on
+from textual import events, on
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
@@ -91,6 +91,36 @@ class Question:
     go_on: Callable[[str], None] | None = None
 
 
+class Choices(RadioSet, inherit_bindings=False):
+    """Choices of which arrows and enter choose; what is typed is the text's, so that no letter of a reason chooses."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("down,right", "next_button", "Next choice", show=False),
+        Binding("up,left", "previous_button", "Previous choice", show=False),
+        Binding("enter", "toggle_button", "Choose", show=False),
+    ]
+
+    def on_focus(self) -> None:
+        """Begin at what is chosen; Textual begins at the first."""
+        self._selected = max(0, self.pressed_index)
+
+    def on_key(self, event: events.Key) -> None:
+        """Hand what is typed on to the text."""
+        if event.is_printable and event.character:
+            event.stop()
+            self._write(event.character)
+
+    def on_paste(self, event: events.Paste) -> None:
+        """Likewise."""
+        event.stop()
+        self._write(event.text)
+
+    def _write(self, typed: str) -> None:
+        text = self.screen.query_one("#text", TextArea)
+        text.focus()
+        text.insert(typed)
+
+
 class Composer(ModalScreen[str]):
     """Asks a question; ends with `sent` or the next step once the answer was sent, with nothing if it was left."""
 
@@ -120,7 +150,7 @@ class Composer(ModalScreen[str]):
             if self._codes:
                 chosen = question.draft.choice or self._codes[0]
                 buttons = [RadioButton(Content(question.choices[code]), code == chosen) for code in self._codes]
-                yield RadioSet(*buttons, id="choices")
+                yield Choices(*buttons, id="choices")
             yield Label(question.hint, id="hint", markup=False)
             yield TextArea(question.draft.text, id="text", soft_wrap=True, show_line_numbers=False)
             if question.fields:

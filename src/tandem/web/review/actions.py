@@ -36,7 +36,7 @@ from tandem.web.review.acting import (
 from tandem.web.review.page import parts, whole
 
 _OWN_FIELDS = frozenset(
-    {TOKEN_FIELD, "form_name", "seen", "idempotency_key", "on_round", "claim_generation", "draft_id"}
+    {TOKEN_FIELD, "form_name", "seen", "idempotency_key", "on_round", "claim_generation", "draft_id", "draft_texts"}
 )
 """What a form says of the page that it was on, rather than what somebody typed."""
 _MOST_FINDINGS = 500
@@ -139,6 +139,8 @@ def _findings(request: PageRequest) -> list[dict[str, Any]]:
 def _details(request: PageRequest) -> dict[str, Any]:
     """What else the fields say; the lines as they were are no suggestion."""
     form, first, end = request.form, request.number("comment_line") or 0, request.number("end_line") or 0
+    if form.get("end_line", "").strip() and (not end or end < first):
+        raise InvalidInput(f"“To line” takes the number of a line from {first} on.", field="end_line")
     said = {name: form.get(name, "").strip() or None for name in ("category", "failure")}
     suggestion = form.get("suggestion") if form.get("suggestion") != form.get("original") else None
     return {

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
 import orjson
 from starlette.responses import Response
 
 from tandem.errors import TandemError
 from tandem.reviews.draft_contract import Draft, DraftPage
+from tandem.server.asgi.calls import parse_json
 from tandem.web.page import PageRequest, PageRoute
 
 _NO_CONTENT = 204
@@ -19,16 +20,18 @@ _NUMBERS = ("round", "line", "end_line")
 
 async def listed(request: PageRequest) -> Response:
     """All drafts of the person on the review, as JSON."""
-    found: list[Draft] = []
-    if request.person.known:
-        asked: dict[str, Any] = {"review_id": request.path("review_id"), "person": request.person.name}
-        page: DraftPage = await request.call("list_drafts", **asked)
-        found += page.drafts
-        while page.next_page is not None:
-            page = await request.call("list_drafts", **asked, page=page.next_page)
-            found += page.drafts
-    body = orjson.dumps({"drafts": found})
+    body = orjson.dumps({"drafts": await _all(request) if request.person.known else []})
     return Response(body, media_type="application/json", headers={"cache-control": "no-store"})
+
+
+async def _all(request: PageRequest) -> list[Draft]:
+    asked: dict[str, Any] = {"review_id": request.path("review_id"), "person": request.person.name}
+    page: DraftPage = await request.call("list_drafts", **asked)
+    found = [*page.drafts]
+    while page.next_page is not None:
+        page = await request.call("list_drafts", **asked, page=page.next_page)
+        found += page.drafts
+    return found
 
 
 async def keep(request: PageRequest) -> Response:
@@ -51,13 +54,36 @@ async def keep(request: PageRequest) -> Response:
 
 
 async def sent(request: PageRequest) -> None:
-    """Discard the drafts that a form has taken along, once it was done; one that stays is shown, and lost is none."""
-    taken = request.lists.get("draft_id")
+    """Discard the drafts that a form has taken along, once it was done; one that stays is shown, and lost is none.
+
+    What another window has written meanwhile is not what was sent, and stays.
+    """
+    taken: dict[str, list[str]] = {}
+    for name, texts in zip(request.lists.get("draft_id", ()), request.lists.get("draft_texts", ()), strict=False):
+        taken.setdefault(name, []).append(texts)
     if taken:
         with suppress(TandemError):
-            await request.call(
-                "discard_draft", review_id=request.path("review_id"), person=request.person.name, draft_ids=taken
-            )
+            done = [
+                one.draft_id
+                for one in await _all(request)
+                if any(_has(text, one) for text in taken.get(one.draft_id, ()))
+            ]
+            if done:
+                await request.call(
+                    "discard_draft", review_id=request.path("review_id"), person=request.person.name, draft_ids=done
+                )
+
+
+def _has(texts: str, draft: Draft) -> bool:
+    """Whether texts that were sent have all that a draft says."""
+    try:
+        given = parse_json(texts.encode())
+    except orjson.JSONDecodeError:
+        return False
+    own = (draft.body, draft.failure or "", draft.suggestion or "")
+    return isinstance(given, list) and all(
+        text.strip() in str(there) for text, there in zip(own, cast("list[Any]", given), strict=False)
+    )
 
 
 ROUTES = (PageRoute("/reviews/{review_id}/drafts", listed, keep, inbox_rows=0),)

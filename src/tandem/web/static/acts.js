@@ -96,7 +96,8 @@
     }
     if (request.form?.id === "verdict-form") window.tandemComments.send(request.body);
     // What is sent is a draft no longer, once it was taken.
-    if (request.form && window.tandemSaved?.has(request.form.id)) request.body.append("draft_id", request.form.id);
+    const { form, body } = request;
+    if (form) window.tandemSaved?.take(body, form.id, { body: body.get("reason") || body.get("body") || "" });
   });
 
   function missing(form, answer) {

@@ -14,14 +14,30 @@
     else sessionStorage.removeItem(KEY);
   }
 
-  // An item is `open` in its editor, and `added` once it is to go with the verdict on the round that it was written on.
+  // An item is `open` in its editor, and `added` to the verdict on a round. Its lines are those of its own round; a line
+  // before the change since a round is one of that round.
   const shownRound = () => acts().dataset.round;
-  const isAdded = (item) => item.added && !item.open && item.round === shownRound();
+  const isAdded = (item) => item.added === shownRound() && !item.open;
   const written = () => items.filter((item) => item.body.trim());
   const ready = () => written().filter(isAdded);
-  const where = (item) => `${item.file}:${item.number}${item.end ? `–${item.end}` : ""}${item.removed ? " (a removed line)" : ""}`;
   const marks = (item) => [item.severity || "minor", item.category, (item.suggestion ?? null) !== null && "with a suggestion", item.pre_existing && "was there before"].filter(Boolean).join(" · ");
-  const isElsewhere = (item) => item.round !== shownRound();
+  const isOfBase = (item) => item.round === acts().dataset.since && item.side === "after";
+  const isElsewhere = (item) => item.round !== shownRound() && !isOfBase(item);
+
+  // Where the page has its lines: of another round, where the broker says that they are in this one.
+  function spot(item) {
+    const { since } = acts().dataset;
+    if (isOfBase(item) && rowAt({ ...item, side: "before" }, item.number)) return { ...item, side: "before" };
+    if (item.round === shownRound()) return item.side === "before" && since ? null : item;
+    const { place, side } = item;
+    if (item.placedIn !== shownRound() || !place?.line || (side === "before" && since)) return null;
+    return { file: place.file, side, number: place.line, end: place.end_line };
+  }
+
+  const where = (item) => {
+    const { file, number, end } = spot(item) || item;
+    return `${file}:${number}${end ? `–${end}` : ""}${item.removed ? " (a removed line)" : ""}`;
+  };
   const told = (item) => (isElsewhere(item) ? `Your draft from round ${item.round}` : item.added ? "Draft, not sent yet" : "Draft");
 
   // What a finding may say besides; no suggestion is not the same as an empty one, which deletes the lines.
@@ -36,14 +52,24 @@
     save();
   }
 
-  // As it is sent. Since a round, the lines before are those of that round, which the contract does not know: quoted.
+  // As it is sent, with the verdict on the round that is shown.
   function sent(item) {
+    const { file, side, number, end, body: claim } = item;
+    const shared = { severity: item.severity || "minor", claim, ...details(item) };
+    if (item.round === shownRound()) return { ...shared, file, line: number, end_line: end, side: side === "before" ? "old" : "new" };
     place(item);
-    const { file, side, number, end, severity } = item;
-    const shared = { file, severity: severity || "minor", claim: item.body, ...details(item) };
-    if (side !== "before" || !acts().dataset.since) return { ...shared, line: number, end_line: end, side: side === "before" ? "old" : "new" };
-    const quote = item.quote ? `, \`${item.quote}\`` : "";
-    return { ...shared, line: item.line || null, claim: item.removed ? `On the removed line ${number}${quote}:\n\n${item.body}` : item.body };
+    if (isOfBase(item) && item.line) {
+      const quote = item.text ? `, \`${item.text}\`` : "";
+      return { ...shared, file, line: item.line, claim: item.removed ? `On the removed line ${number}${quote}:\n\n${claim}` : claim };
+    }
+    const isPlaced = item.placedIn === shownRound() && item.place;
+    const { file: there, line, end_line } = isPlaced ? item.place : { file };
+    const found = { ...shared, file: there, line, end_line, side: side === "before" && line ? "old" : "new" };
+    const quote = isPlaced ? item.quote : `On ${file}:${number}${end ? `-${end}` : ""} of round ${item.round}:`;
+    if (!quote) return found;
+    // It would replace other lines than it was written for.
+    const instead = shared.suggestion === null ? [] : ["Suggested instead:", (shared.suggestion || "(nothing)").replace(/^/gm, "    ")];
+    return { ...found, claim: [quote, claim, ...instead].join("\n\n"), suggestion: null };
   }
 
   window.tandemComments = {
@@ -52,15 +78,13 @@
       if (body.get("form_name") !== "verdict") return;
       const going = ready();
       body.set("findings", JSON.stringify(going.map(sent)));
-      for (const item of going) body.append("draft_id", item.id);
+      for (const item of going) window.tandemSaved?.take(body, item.id, item);
     },
     // What a verdict would leave behind, in words.
     unsent: () => written().filter((item) => !isAdded(item)).map((item) => (isElsewhere(item) ? `${where(item)} (${told(item).toLowerCase()})` : where(item))),
     addAll() {
-      for (const item of written()) {
-        Object.assign(item, { open: false, added: true, round: shownRound() });
-        keep(item);
-      }
+      for (const item of written()) Object.assign(item, { open: false, added: shownRound() });
+      save();
       show();
     },
     clear() {
@@ -73,28 +97,31 @@
 
   // ------------------------------------------------------------------------------------------- places
 
-  function rowAt(item, number) {
-    if (item.round && isElsewhere(item)) return null;
-    const side = item.side || "after";
+  function rowAt(at, number) {
+    if (!at) return null;
+    const side = at.side || "after";
     for (const table of document.querySelectorAll("#change table.diff[data-path]")) {
-      if (table.dataset.path !== item.file) continue;
+      if (table.dataset.path !== at.file) continue;
       const link = table.querySelector(`a[data-side="${side}"][data-line="${number}"]`);
       if (link) return link.closest("tr");
     }
     return null;
   }
 
-  const lineOf = (item) => rowAt(item, item.end || item.number) || rowAt(item, item.number);
+  const lineAt = (at) => rowAt(at, at?.end || at?.number) || rowAt(at, at?.number);
+  const lineOf = (item) => lineAt(spot(item));
 
   // The rows of its lines, as far as they follow each other on the page.
   function rowsOf(item) {
     const rows = [];
-    for (let row, number = item.number; number <= (item.end || item.number) && (row = rowAt(item, number)); number++) rows.push(row);
+    const at = spot(item);
+    for (let row, number = at?.number; number <= (at?.end || at?.number) && (row = rowAt(at, number)); number++) rows.push(row);
     return rows;
   }
 
-  // Its lines as they are; empty where the page does not have all of them so.
+  // Its lines as they are; empty where the page does not have all of them so, or they are others now.
   function linesOf(item) {
+    if (isElsewhere(item) && item.quote) return "";
     const cells = rowsOf(item).map((row) => [...row.querySelectorAll(":scope > .code")].pop());
     const isWhole = cells.length > (item.end || item.number) - item.number && !cells.some((cell) => cell.querySelector(".hidden-char, .cut, .rest"));
     return isWhole ? cells.map((cell) => cell.textContent).join("\n") : "";
@@ -102,11 +129,12 @@
 
   // Where the file as it would be has it: beside a removed line, which is quoted, a line that stays.
   function place(item) {
-    const row = rowAt(item, item.number);
-    if (!row) return;
-    item.removed = item.side === "before" && Boolean(row.closest("table").querySelector('a[data-side="after"]'));
-    item.line = item.removed ? near(row) : item.number;
-    item.quote = item.removed ? row.querySelector(".code").textContent : "";
+    const at = spot(item);
+    const row = rowAt(at, at?.number);
+    if (!row) return void (item.line = null);
+    item.removed = at.side === "before" && Boolean(row.closest("table").querySelector('a[data-side="after"]'));
+    item.line = item.removed ? near(row) : at.number;
+    item.text = item.removed ? row.querySelector(".code").textContent : "";
   }
 
   // A row of its own below a line, after what stands there already.
@@ -152,7 +180,7 @@
   function fill(cell, item) {
     const shown = cell.firstElementChild;
     // An editor keeps what is typed in it; a card is drawn again when it says something else.
-    const look = item.open ? "open" : `${told(item)} ${where(item)} ${marks(item)} ${item.body}`;
+    const look = item.open ? "open" : `${told(item)} ${where(item)} ${marks(item)} ${[item.body, item.failure, item.suggestion, item.quote].join(" ")}`;
     if (shown && shown.dataset.look === look) return void shown.dispatchEvent(new Event("tandem-range"));
     const made = item.open ? editor(item) : card(item);
     made.dataset.look = look;
@@ -163,10 +191,13 @@
     const made = copy("pending-template");
     made.querySelector(".pending-state").textContent = told(item);
     made.querySelector(".pending-where").textContent = `${where(item)} · ${marks(item)}`;
-    made.querySelector(".said").textContent = item.body;
-    // Where its line is not on the page there is no place for an editor.
-    if (lineOf(item)) made.querySelector("[data-pending-edit]").addEventListener("click", () => edit(item));
-    else made.querySelector("[data-pending-edit]").remove();
+    const body = made.querySelector(".said");
+    const { failure, suggestion } = details(item);
+    body.textContent = item.body;
+    if (isElsewhere(item) && item.quote) body.before(said("p", "said hint", item.quote));
+    if (suggestion !== null) body.after(said("p", "hint", "Suggestion:"), said("pre", "patch", suggestion));
+    if (failure) body.after(said("p", "said", `How it fails: ${failure}`));
+    made.querySelector("[data-pending-edit]").addEventListener("click", () => edit(item));
     made.querySelector("[data-pending-drop]").addEventListener("click", () => drop(item));
     return made;
   }
@@ -174,18 +205,23 @@
   function editor(item) {
     const form = copy("comment-template");
     const { body: text, severity, suggestion, pre_existing, end_line: end } = form.elements;
+    const quote = said("p", "said hint", "");
+    form.prepend(quote);
     item.severity ||= "minor";
     for (const field of form.elements) if (field.matches("input, textarea, select")) field.value = item[field.name] ?? field.value;
     function range() {
-      form.querySelector(".comment-where").textContent = `${severity ? "Finding" : "Message"} on ${where(item)}`;
+      const isOld = isElsewhere(item);
+      form.querySelector(".comment-where").textContent = `${severity ? "Finding" : "Message"} on ${where(item)}${isOld ? ` · ${told(item).toLowerCase()}` : ""}`;
+      quote.textContent = (isOld && item.quote) || "";
+      quote.hidden = !quote.textContent;
       if (!severity) return;
-      end.value = item.end || "";
+      end.value = spot(item)?.end || "";
       suggestion.value = item.suggestion ?? linesOf(item);
     }
     if (severity) {
       pre_existing.checked = Boolean(item.pre_existing);
-      if (item.side === "before") suggestion.closest("label").remove();
-      if (item.side === "before" && acts().dataset.since) end.closest("label").remove();
+      if (isOfBase(item) || item.side === "before") suggestion.closest("label").remove();
+      if (item.round !== shownRound()) end.closest("label").remove();
       form.querySelector("details").open = Object.values(details(item)).some((one) => one !== null);
       // After the focus has gone on, as the editor may go to another line.
       end.addEventListener("change", () => setTimeout(() => reach(item, Number(end.value) || 0)));
@@ -206,7 +242,7 @@
       event.stopPropagation();
       if (!item.body.trim()) return;
       if (acts().dataset.commentHow === "message") return sendNow(item, "message");
-      Object.assign(item, { open: false, added: true });
+      Object.assign(item, { open: false, added: shownRound() });
       save();
       show();
       lineOf(item)?.querySelector("a[data-line]")?.focus();
@@ -223,9 +259,11 @@
     const box = document.getElementById("pending-list");
     if (!box) return;
     const going = ready();
-    const strays = written().filter((item) => !lineOf(item));
+    const strays = items.filter((item) => (item.open || item.body.trim()) && !lineOf(item));
     const others = window.tandemSaved?.strays() || [];
     box.hidden = !going.length && !strays.length && !others.length;
+    const cells = new Map([...box.querySelectorAll("[data-row]")].map((cell) => [cell.dataset.row, cell]));
+    const focused = document.activeElement;
     box.replaceChildren();
     if (going.length) box.append(said("p", "", `${going.length} finding${going.length === 1 ? "" : "s"} on lines go${going.length === 1 ? "es" : ""} with it:`));
     const links = said("p", "facts", "");
@@ -235,7 +273,13 @@
       links.append(link);
     }
     if (links.children.length) box.append(links);
-    for (const item of strays) box.append(card(item));
+    for (const item of strays) {
+      const cell = cells.get(item.id) || document.createElement("div");
+      cell.dataset.row = item.id;
+      box.append(cell);
+      fill(cell, item);
+    }
+    if (box.contains(focused)) focused.focus();
     for (const draft of others) box.append(stray(draft));
   }
 
@@ -259,7 +303,7 @@
     item.open = true;
     save();
     show();
-    document.querySelector(`tr[data-row="${item.id}"] textarea`)?.focus();
+    document.querySelector(`[data-row="${item.id}"] textarea`)?.focus();
   }
 
   function drop(item) {
@@ -273,6 +317,7 @@
 
   // Its lines are as many as go to this one.
   function reach(item, to) {
+    if (item.round !== shownRound()) return;
     if (to && to < item.number) Object.assign(item, { number: to, end: item.end || item.number });
     else item.end = to > item.number ? to : null;
     keep(item);
@@ -287,12 +332,13 @@
     const file = table.dataset.path;
     const number = Number(link.dataset.line);
     const side = link.dataset.side || "after";
-    const there = items.filter((item) => item.file === file && item.side === side && !isElsewhere(item));
+    const there = items.filter((item) => spot(item)?.file === file && spot(item).side === side);
     const begun = isMore && there.findLast((item) => item.open);
     if (begun) reach(begun, number);
-    const known = begun || there.find((item) => item.number === number || item.end === number);
+    const known = begun || there.find((item) => [spot(item).number, spot(item).end].includes(number));
     if (known) return edit(known);
-    const item = { id: `own-${Date.now()}-${Math.random().toString(36).slice(2, 8)}`, file, side, number, round: box.dataset.round, body: "", open: true };
+    const own = side === "before" && box.dataset.since ? { side: "after", round: box.dataset.since } : { side, round: shownRound() };
+    const item = { id: `own-${Date.now()}-${Math.random().toString(36).slice(2, 8)}`, file, number, ...own, body: "", open: true };
     place(item);
     items.push(item);
     edit(item);
@@ -329,7 +375,7 @@
     body.set("form_name", "comment");
     // Its own key: the form that it borrows from is sent on its own.
     body.set("idempotency_key", item.id + "-" + body.get("idempotency_key"));
-    body.set("draft_id", item.id);
+    window.tandemSaved?.take(body, item.id, item);
     const target = how === "message" ? "#stream" : "#acts";
     let status = 0;
     const hear = (event) => (status = event.detail.ctx.response.status);
@@ -384,7 +430,7 @@
         continue;
       }
       const { threadPath: file, threadSide: side, threadLine: number } = fresh.dataset;
-      const line = side === "before" && acts().dataset.since ? null : lineOf({ file, side, number: Number(number) });
+      const line = side === "before" && acts().dataset.since ? null : lineAt({ file, side, number: Number(number) });
       const isInFile = [...document.querySelectorAll(".review .file[data-path]")].some((one) => one.dataset.path === file);
       const cell = line ? rowBelow(line, `of-${fresh.id}`) : !isInFile && document.getElementById("findings-above")?.appendChild(document.createElement("div"));
       if (!cell) continue;
@@ -397,17 +443,20 @@
   // What another window wrote is here, too, and what it sent or removed is gone; what was typed here and is not saved stays.
   document.addEventListener("tandem-drafts", ({ detail: drafts }) => {
     const { isDue } = window.tandemSaved;
+    const placedIn = "current" in acts().dataset ? shownRound() : "";
     const there = new Map(drafts.filter((one) => one.kind === "finding").map((one) => [one.draft_id, one]));
     items = items.filter((item) => there.has(item.id) || isDue(item.id) || !item.saved);
     const given = (one) => ({ body: one.body, severity: one.severity || "minor", number: one.line, end: one.end_line, ...details(one) });
     for (const item of items) {
       const fresh = there.get(item.id);
+      if (fresh) Object.assign(item, { place: fresh.place, quote: fresh.quote, placedIn });
       if (!fresh && !isDue(item.id)) keep(item);
       else if (fresh && item.saved && !item.open) Object.assign(item, given(fresh));
     }
     for (const one of there.values()) {
       if (items.some((item) => item.id === one.draft_id) || isDue(one.draft_id)) continue;
-      items.push({ id: one.draft_id, file: one.file, side: one.side || "after", round: String(one.round), ...given(one) });
+      const { place, quote } = one;
+      items.push({ id: one.draft_id, file: one.file, side: one.side || "after", round: String(one.round), ...given(one), place, quote, placedIn });
     }
     noteSaved();
     show();

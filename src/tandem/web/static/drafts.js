@@ -11,6 +11,8 @@
     const typed = {};
     for (const field of fieldsOf(form)) if (field.value !== field.defaultValue || (wasSent && field.value)) typed[field.name] = field.value;
     const some = Object.keys(typed).length > 0;
+    // The files that are open, for the way back to them.
+    for (const { name, value } of some ? form.querySelectorAll("input[name^='path:']") : []) typed[name] = value;
     try {
       if (some) sessionStorage.setItem(keyOf(form.id), JSON.stringify(typed));
       else sessionStorage.removeItem(keyOf(form.id));
@@ -38,7 +40,25 @@
     }
   }
 
-  const restoreAll = () => document.querySelectorAll("form[data-draft]").forEach(restore);
+  const restoreAll = () => {
+    document.querySelectorAll("form[data-draft]").forEach(restore);
+    showPatches();
+  };
+
+  // What was being written as a counter-patch, also to an earlier round, is led to.
+  function showPatches() {
+    const box = document.getElementById("counter-drafts");
+    if (!box) return;
+    const start = `tandem-draft ${box.dataset.base}/edit draft-form-`;
+    const rounds = Object.keys(sessionStorage).filter((key) => key.startsWith(start)).map((key) => key.slice(start.length));
+    const links = rounds.filter((round) => !document.getElementById(`draft-form-${round}`)).map((round) => {
+      const paths = Object.entries(JSON.parse(sessionStorage.getItem(start + round))).filter(([name]) => name.startsWith("path:"));
+      const query = new URLSearchParams([["round", round], ...paths.map(([, path]) => ["path", path])]);
+      return Object.assign(document.createElement("a"), { href: `${box.dataset.base}/edit?${query}`, textContent: `You were writing a counter-patch to round ${round}` });
+    });
+    box.replaceChildren(...links);
+    box.hidden = !links.length;
+  }
 
   document.addEventListener("input", (event) => {
     const form = event.target.form;

@@ -9,6 +9,7 @@
   const acts = () => document.getElementById("acts");
   const fieldOf = (id) => (/^(message|in-place|answer)-/.test(id) ? "body" : "reason");
   const due = new Map(); // by id: what is to be saved; null for what is to be discarded
+  const own = new Map(); // what this window has saved last, as texts
   let known = new Map(); // what the broker has
   let going = new Map(); // what is on its way
   let timer = 0;
@@ -25,6 +26,17 @@
     if (!known.has(id) && !isDue(id)) return;
     due.set(id, null);
     flushIn(0);
+  }
+
+  const textsOf = ({ body, failure, suggestion }) => JSON.stringify([body, failure || "", suggestion ?? ""]);
+
+  // A form takes a draft along, as it is sent, and as this window saved it: what another has written since then stays.
+  function take(body, id, said) {
+    if (!known.has(id) && !isDue(id)) return;
+    for (const one of new Set([textsOf(said), own.get(id) ?? textsOf(said)])) {
+      body.append("draft_id", id);
+      body.append("draft_texts", one);
+    }
   }
 
   // What was sent: the broker has discarded it by itself. What was being saved meanwhile may have come after that.
@@ -54,6 +66,7 @@
         const answer = await send(id, draft);
         if (!answer.ok && (answer.status >= 500 || answer.status === 429)) throw new Error(answer.statusText);
         if (draft && answer.ok) known.set(id, draft);
+        if (draft && answer.ok) own.set(id, textsOf(draft));
         else if (!draft) known.delete(id);
       } catch {
         // The broker is away: what is written stays in this window, and is sent again.
@@ -135,5 +148,5 @@
     clearTimeout(timer);
   }
 
-  window.tandemSaved = { put, drop, forget, isDue, strays, body: (id) => known.get(id)?.body, has: (id) => known.has(id) || isDue(id) };
+  window.tandemSaved = { take, put, drop, forget, isDue, strays, body: (id) => known.get(id)?.body, has: (id) => known.has(id) || isDue(id) };
 })();
