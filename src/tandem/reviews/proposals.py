@@ -128,23 +128,23 @@ def open_in(
         actor=review.proposer_id,
         kind=EventKind.REVIEW_CREATED,
         data=_facts(review, content),
-        rows=writing.Rows(round=first, findings=_of_parent(unit, services, review)),
+        rows=writing.Rows(round=first, findings=_of_parent(unit, services, review, content)),
     )
     _check_registration(unit, services, project, content)
     return checks.begin(unit, written, content)
 
 
-_SAME = ("file", "lines", "category", "claim", "severity", "pre_existing", "source", "author", "is_request")
-"""What a finding has wherever its change comes again."""
+def _of_parent(unit: Unit, services: Services, review: Review, content: contents.Content) -> tuple[Finding, ...]:
+    """The open findings that this one goes on with: of its parent, of those of its content, and on files of it.
 
-
-def _of_parent(unit: Unit, services: Services, review: Review) -> tuple[Finding, ...]:
-    """The open findings of the reviews that this one goes on from: of whole files, as lines may differ."""
+    They are of whole files, as lines may differ.
+    """
     before = reversed(finding_queries.refused_before(unit, review))
-    found = (one for name in before for one in finding_queries.list_of_review(unit, name))
+    there = (one for name in before for one in finding_queries.list_of_review(unit, name))
+    found = (*finding_queries.list_refused(unit, review.project, content.changes), *there)
     still = (one for one in found if one.is_open and one.source != "check")
     # Of one that went on several times the newest.
-    known = {tuple(getattr(one, name) for name in _SAME): one for one in still}
+    known = {one.identity: one for one in still}
     here = {"review_id": review.id, "round": 1, "seq": 0, "verdict_id": None, "created_at": review.created_at}
     return tuple(
         one._replace(id=services.clock.new_id("fn"), **here, position=at, line=None, end_line=None, suggestion=None)
