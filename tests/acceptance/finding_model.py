@@ -114,6 +114,8 @@ class ModelFinding:
     """By what the same finding is known again."""
     bytes: tuple[str, ...] | None = None
     """Its file as the change left it; None for the whole change, and where that does not touch it."""
+    changed: bool = False
+    """Whether its lines were other ones already when it came to its review."""
     answered_by: str | None = None
     born: int = 0
     reopenings: int = 0
@@ -124,6 +126,14 @@ class ModelFinding:
         if self.state not in UNSETTLED or self.fault.pre_existing:
             return False
         return self.is_request or GRAVITY.index(self.fault.severity) >= GRAVITY.index(threshold)
+
+    def differs(self, content: str, other: str) -> bool:
+        """Whether two contents have other lines at its place."""
+        file, line = self.fault.place
+        if file is None:
+            return False
+        was, now = lines_of(content, file), lines_of(other, file)
+        return was != now if line is None else was[line - 1] != now[line - 1]
 
     def is_on(self, content: str) -> bool:
         """Whether a content brings the file that it was written on."""
@@ -164,7 +174,11 @@ class Shop:
         on_files = sorted((one for one in over if one.is_on(content)), key=lambda one: one.born)
         there = [*on_files, *(one for review in before for one in review.findings.values())]
         still = {one.identity: one for one in there if one.state in UNSETTLED}
-        return [replace(one, fault=one.fault.of_file, round=0) for one in still.values()]
+        came_from = {id(one): other for other in self.reviews.values() for one in other.findings.values()}
+        return [
+            replace(one, round=0, changed=one.changed or one.differs(came_from[id(one)].content_of(one), content))
+            for one in still.values()
+        ]
 
     def is_known_alarm(self, known_by: tuple[str, ...], severity: str) -> bool:
         """Whether it was refuted before, at least as grave."""
@@ -213,6 +227,23 @@ class Reviewed(ModelReview):
         over = (mine for mine in here if mine.state in ("verified", "upheld"))
         same = (mine for mine in over if (mine.identity, mine.bytes) == (one.identity, one.bytes))
         return any(one.bytes is not None or self.content_of(mine) == self.content for mine in same)
+
+    def _begin_round(self, content: Round) -> None:
+        before, after = self.content, content.content
+        super()._begin_round(content)
+        back = {name: one for name, one in self.findings.items() if self._is_back(one, before, after)}
+        self.findings |= {
+            name: replace(one, state="reopened", reopenings=one.reopenings + 1) for name, one in back.items()
+        }
+
+    def _is_back(self, one: ModelFinding, before: str, after: str) -> bool:
+        """Whether a round brings back what a finding was written on."""
+        if one.state not in ("fixed", "verified"):
+            return False
+        own = self.content_of(one)
+        if not one.changed and one.differs(own, before) and not one.differs(own, after):
+            return True
+        return own == after != before if one.bytes is None else one.is_on(after) and not one.is_on(before)
 
     def was_open_on(self, content: str) -> bool:
         """Whether somebody found something on it that no one settled."""

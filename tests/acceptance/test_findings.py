@@ -118,7 +118,7 @@ def test_p11_what_is_open_of_a_rejected_change_goes_on_with_the_one_that_follows
     shop.decide(review, "rejected", findings=[MAJOR])
     again = shop.put_up(diff=edited(text="best"), parent_id=review)
     (kept,) = found(shop, again)
-    assert (kept["file"], kept["line"], kept["lines"], kept["blocking"]) == ("a.txt", None, "better", True)
+    assert (kept["file"], kept["line"], kept["lines"], kept["blocking"]) == ("a.txt", 2, "better", True)
     assert agents.decide(again, "approved")["verdict"] == "comment"
 
 
@@ -597,4 +597,68 @@ def test_p11_what_a_reviewer_settles_where_it_goes_on_needs_nothing_more(agents:
         answers=[{"finding_id": one["finding_id"], "answer": "verified"} for one in found(shop, other)],
     )
     shop.revise(other, diff=edited())
-    assert agents.verdict(other, "approved", agents.claim(other))["verdict"] == "comment"
+    settled = [{"finding_id": found(shop, other)[0]["finding_id"], "answer": "verified"}]
+    assert agents.decide(other, "approved", answers=settled)["verdict"] == "comment"
+
+
+def test_p11_a_finding_that_goes_on_keeps_its_lines_and_says_whether_they_changed(
+    agents: AgentDesk, shop: Desk, repo: Sandbox
+):
+    review = shop.put_up(diff=both())
+    other = {**MAJOR, "file": "b.txt", "end_line": 3, "suggestion": "best\n"}
+    agents.decide(review, "rejected", findings=[MAJOR, other])
+    same, parent = shop.put_up(diff=both()), {"parent_id": review}
+    for one in found(shop, same):
+        assert (one["line"], one["suggestion"]) == (2, "best\n" if one["file"] == "b.txt" else None)
+        assert one["place"]["changed"] is False
+    for name, text in (("a.txt", "best"), ("b.txt", "better")):
+        lines = ["first", "line 1", text, *(f"line {number}" for number in range(3, 11))]
+        repo.write(name, "".join(f"{line}\n" for line in lines))
+    first, second = found(shop, shop.put_up(diff=repo.diff(), **parent))
+    assert (first["line"], first["lines"], first["place"]["line"]) == (3, "better", 3)
+    assert first["place"]["changed"] is True
+    assert (second["line"], second["end_line"], second["suggestion"]) == (3, 4, "best\n")
+    assert second["place"]["changed"] is False
+
+
+MORE = edited().replace(" line 3", " line 3\n-line 4\n+more\n line 5").replace("1,3", "1,5")
+"""The same with another line of the file."""
+
+
+@pytest.mark.parametrize("again", [edited(), both(), MORE], ids=["same", "another file", "another line"])
+def test_p11_a_fault_that_comes_back_is_open_again(agents: AgentDesk, shop: Desk, again: str):
+    review = shop.put_up(diff=edited())
+    agents.decide(review, "changes_requested", findings=[MAJOR, {**MAJOR, "line": 9, "claim": "It stays as it is."}])
+    shop.revise(review, diff=edited(text="best"))
+    named = [one["finding_id"] for one in found(shop, review)]
+    answered(shop, review, named[0], "fixed")
+    agents.decide(review, "approved", answers=[{"finding_id": one, "answer": "verified"} for one in named])
+    # A round that leaves it corrected says nothing.
+    shop.revise(review, diff=edited(text="best") + edited("b.txt"))
+    assert [one["state"] for one in found(shop, review)] == ["verified", "verified"]
+    digest = shop.revise(review, diff=again)["digest"]
+    back, other = found(shop, review)
+    assert (back["state"], back["blocking"], back["settled_by"]) == ("reopened", True, "broker")
+    assert other["state"] == ("verified" if again == MORE else "reopened")
+    claimed = agents.do("claim_review", review_id=review, reviewer_id=OTHER)
+    assert named[0] in [one["finding_id"] for one in claimed["findings"]]
+    agents.refused(
+        "OPEN_FINDINGS", "submit_verdict", review_id=review, verdict="approved",
+        claim_generation=claimed["claim_generation"],
+    )  # fmt: skip
+    assert not shop.is_open_for(digest)
+
+
+@ON_BOTH_DATABASES
+def test_p11_a_counter_patch_brings_a_fault_back_as_a_revision_does(
+    agents: AgentDesk, shop: Desk, broker: BrokerProcess
+):
+    review = shop.put_up(diff=edited())
+    agents.decide(review, "changes_requested", findings=[MAJOR, {"severity": "major", "claim": "Of the whole."}])
+    shop.revise(review, diff=edited(text="best"))
+    settled = [{"finding_id": one["finding_id"], "answer": "verified"} for one in found(shop, review)]
+    patch = agents.decide(review, "changes_requested", answers=settled, counter_patch=edited())
+    assert [one["state"] for one in found(shop, review)] == ["verified", "verified"]
+    shop.accept(review, patch["counter_patch_id"])
+    assert [one["state"] for one in found(shop, review)] == ["reopened", "reopened"]
+    broker.assert_intact()

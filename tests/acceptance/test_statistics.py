@@ -124,6 +124,7 @@ def test_what_happened_before_an_upgrade_is_counted(
             "DELETE FROM counters WHERE metric = 'rounds' OR (category = '' AND day = '')",
             "DROP INDEX ix_findings_blob",
             "ALTER TABLE findings DROP COLUMN blob",
+            "ALTER TABLE findings DROP COLUMN changed",
             "UPDATE alembic_version SET version_num = '0026_drafts'",
         )
         broker.start()

@@ -166,7 +166,7 @@ def _found_on(
         yield from (Finding(*row) for row in rows)
 
 
-def refused_before(unit: Unit, review: Review) -> list[str]:
+def refused_before(unit: Unit, project: str, parent_id: str | None, digest: str | None) -> list[str]:
     """The newest reviews without approval that a review goes on from: its parent, and those of the same content."""
-    same = unit.all(_refused, project=review.project, digest=review.digest) if review.digest else []
-    return list(dict.fromkeys([*([review.parent_id] if review.parent_id else []), *(str(row[0]) for row in same)]))
+    same = unit.all(_refused, project=project, digest=digest) if digest else []
+    return list(dict.fromkeys([*([parent_id] if parent_id else []), *(str(row[0]) for row in same)]))

@@ -143,6 +143,8 @@ class Finding(NamedTuple):
     blob: str | None = None
     """The file as the change left it when it was written: it counts wherever the path comes to that. None for the whole
     change, and for a file that the change does not touch: it counts for that whole change."""
+    changed: int | None = None
+    """1 if its lines were other ones already when it came to this review."""
 
     @property
     def identity(self) -> tuple[object, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Iterable
-from typing import Final, Literal, NamedTuple
+from typing import NamedTuple
 
 from tandem.contract.access import Names
 from tandem.contract.caller import Caller
@@ -43,7 +43,6 @@ from tandem.store.base import Unit
 from tandem.store.context import transact
 from tandem.store.event import EventKind
 
-_SIDES: Final[dict[str, Literal["before", "after"]]] = {"old": "before", "new": "after"}
 _AROUND = 2
 """So many lines on both sides of a finding belong to its fingerprint."""
 _NAMED = 20
@@ -142,7 +141,7 @@ async def prepare(services: Services, request: SubmitVerdict) -> tuple[Given, ..
 
 
 def _spots(found: dict[str, GivenFinding], number: int) -> list[Spot]:
-    return [Spot(name, number, _SIDES[one.side], one.file, one.line, one.end_line) for name, one in found.items()]
+    return [Spot(name, number, places.SIDES[one.side], one.file, one.line, one.end_line) for name, one in found.items()]
 
 
 def _placed(where: str, one: GivenFinding, seen: Excerpt | None, *, moves: bool) -> GivenFinding:
@@ -539,9 +538,11 @@ async def shown(services: Services, known: Known, number: int | None, at: str | 
     """Findings as they are answered, those of a review with their places at a commit or in a round."""
     where: dict[str, PlaceView] = {}
     if known.review is not None:
-        spots = [Spot(one.id, one.round, _SIDES[one.side], one.file, one.line, one.end_line) for one in known.findings]
+        spots = map(places.spot_of, known.findings)
         found = await places.places(services, known.review.id, spots, number or known.review.round, at)
-        where = {name: PlaceView(*place) for name, place in found.items()}
+        # Of one that came from another review with other lines its place here tells nothing of those.
+        changed = {one.id for one in known.findings if one.changed}
+        where = {name: PlaceView(*place[:3], changed=name in changed or place.changed) for name, place in found.items()}
     return tuple(view(one, known.threshold, where.get(one.id)) for one in known.findings)
 
 
