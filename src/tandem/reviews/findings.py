@@ -122,7 +122,8 @@ async def prepare(services: Services, request: SubmitVerdict) -> tuple[Given, ..
         decided = (one for one, verdict in reviews.list_verdicts(unit, review.id) if verdict != "comment")
         of_pool = services.pool.project_of(unit, review.reviewer_id or "") is not None
         earlier = max((one for one in decided if one < number), default=None)
-        return reviews.get_round(unit, review.id, number), earlier, of_pool
+        # One that is still to come is refused later, as any other than the current one.
+        return reviews.get_round(unit, review.id, min(number, review.round)), earlier, of_pool
 
     current, earlier, of_pool = await services.store.read(look)
     number = current.round
