@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -11,9 +11,14 @@ from tests.acceptance.model import HELD, ModelReview, Refused, Round, is_one
 from tests.acceptance.reviewing import WHY, edited
 
 FILES = {name: tuple(f"line {number}" for number in range(1, 11)) for name in ("a.txt", "b.txt")}
-EDITS = {"better": ("a.txt", "better"), "best": ("a.txt", "best"), "other": ("b.txt", "better")}
-"""By content: the file whose second line it replaces, and by what."""
-CONTENTS = {name: edited(file, text=text) for name, (file, text) in EDITS.items()}
+EDITS = {
+    "better": {"a.txt": "better"},
+    "best": {"a.txt": "best"},
+    "other": {"b.txt": "better"},
+    "wider": {"a.txt": "better", "b.txt": "better"},
+}
+"""By content: the files whose second line it replaces, and by what."""
+CONTENTS = {name: "".join(edited(file, text=text) for file, text in edits.items()) for name, edits in EDITS.items()}
 
 GRAVITY = ("nit", "minor", "major", "blocker")
 ANSWERS = ("fixed", "refuted", "deferred")
@@ -107,7 +112,12 @@ class ModelFinding:
     lines: str | None = None
     known_by: tuple[str, ...] | None = None
     """By what the same finding is known again."""
+    bytes: tuple[str, ...] | None = None
+    """Its file as the change left it; None for the whole change, and where that does not touch it."""
+    changed: bool = False
+    """Whether its lines were other ones already when it came to its review."""
     answered_by: str | None = None
+    born: int = 0
     reopenings: int = 0
     is_lesson: bool = False
 
@@ -116,6 +126,18 @@ class ModelFinding:
         if self.state not in UNSETTLED or self.fault.pre_existing:
             return False
         return self.is_request or GRAVITY.index(self.fault.severity) >= GRAVITY.index(threshold)
+
+    def differs(self, content: str, other: str) -> bool:
+        """Whether two contents have other lines at its place."""
+        file, line = self.fault.place
+        if file is None:
+            return False
+        was, now = lines_of(content, file), lines_of(other, file)
+        return was != now if line is None else was[line - 1] != now[line - 1]
+
+    def is_on(self, content: str) -> bool:
+        """Whether a content brings the file that it was written on."""
+        return self.bytes is not None and self.bytes == bytes_of(content, self.fault.place[0])
 
     @property
     def identity(self) -> tuple[object, ...]:
@@ -131,14 +153,16 @@ class Shop:
     reviews: dict[str, Reviewed] = field(default_factory=dict[str, "Reviewed"])
     clock: Iterator[int] = field(default_factory=itertools.count)
 
-    def elsewhere(self, review: Reviewed) -> list[ModelFinding]:
-        """What other reviews of the same content keep an approval back by: an agent's findings while they go on."""
+    def elsewhere(self, review: Reviewed, here: Iterable[ModelFinding]) -> list[ModelFinding]:
+        """What other reviews keep an approval of the same content or file back by: an agent's unless they approve."""
         return [
             one
             for other in self.reviews.values()
             for one in other.findings.values()
-            if other is not review and other.content_of(one) == review.content and one.blocks(self.threshold)
-            if one.is_person or other.state not in ("approved", "rejected", "closed")
+            if other is not review and one.blocks(self.threshold)
+            if other.content_of(one) == review.content or one.is_on(review.content)
+            if one.is_person or (other.approved is None and other.state != "approved")
+            if not review.has_settled(one, here)
         ]
 
     def going_on(self, content: str, parent: str | None) -> list[ModelFinding]:
@@ -146,8 +170,15 @@ class Shop:
         same = [one for one in self.reviews.values() if one.is_over and one.was_open_on(content)]
         same.sort(key=lambda one: one.touched)
         before = [*same, *([self.reviews[parent]] if parent else [])]
-        still = {one.identity: one for review in before for one in review.findings.values() if one.state in UNSETTLED}
-        return [replace(one, fault=one.fault.of_file, round=0) for one in still.values()]
+        over = [one for review in self.reviews.values() if review.is_over for one in review.findings.values()]
+        on_files = sorted((one for one in over if one.is_on(content)), key=lambda one: one.born)
+        there = [*on_files, *(one for review in before for one in review.findings.values())]
+        still = {one.identity: one for one in there if one.state in UNSETTLED}
+        came_from = {id(one): other for other in self.reviews.values() for one in other.findings.values()}
+        return [
+            replace(one, round=0, changed=one.changed or one.differs(came_from[id(one)].content_of(one), content))
+            for one in still.values()
+        ]
 
     def is_known_alarm(self, known_by: tuple[str, ...], severity: str) -> bool:
         """Whether it was refuted before, at least as grave."""
@@ -159,10 +190,13 @@ class Shop:
 def lines_of(content: str, file: str) -> list[str]:
     """A file as a content leaves it."""
     lines = list(FILES[file])
-    edited_file, text = EDITS[content]
-    if file == edited_file:
-        lines[1] = text
+    lines[1] = EDITS[content].get(file, lines[1])
     return lines
+
+
+def bytes_of(content: str, file: str | None) -> tuple[str, ...] | None:
+    """A file that a content touches, as it leaves it."""
+    return tuple(lines_of(content, file)) if file in EDITS[content] else None
 
 
 @dataclass
@@ -187,6 +221,29 @@ class Reviewed(ModelReview):
     def content_of(self, one: ModelFinding) -> str:
         """What a finding was written on."""
         return self.rounds[max(one.round, 1) - 1].content
+
+    def has_settled(self, one: ModelFinding, here: Iterable[ModelFinding]) -> bool:
+        """Whether the same finding was settled here, on the same bytes."""
+        over = (mine for mine in here if mine.state in ("verified", "upheld"))
+        same = (mine for mine in over if (mine.identity, mine.bytes) == (one.identity, one.bytes))
+        return any(one.bytes is not None or self.content_of(mine) == self.content for mine in same)
+
+    def _begin_round(self, content: Round) -> None:
+        before, after = self.content, content.content
+        super()._begin_round(content)
+        back = {name: one for name, one in self.findings.items() if self._is_back(one, before, after)}
+        self.findings |= {
+            name: replace(one, state="reopened", reopenings=one.reopenings + 1) for name, one in back.items()
+        }
+
+    def _is_back(self, one: ModelFinding, before: str, after: str) -> bool:
+        """Whether a round brings back what a finding was written on."""
+        if one.state not in ("fixed", "verified"):
+            return False
+        own = self.content_of(one)
+        if not one.changed and one.differs(own, before) and not one.differs(own, after):
+            return True
+        return own == after != before if one.bytes is None else one.is_on(after) and not one.is_on(before)
 
     def was_open_on(self, content: str) -> bool:
         """Whether somebody found something on it that no one settled."""
@@ -249,22 +306,23 @@ class Reviewed(ModelReview):
             new.append(ModelFinding(Fault("major", claim=WHY), by.name, by.is_person, self.round, is_request=True))
         known = self.findings | changed
         blocking = [one for one in (*known.values(), *new) if one.blocks(shop.threshold)]
-        stored = self._stored(shop, by, said, blocking, new)
+        is_met = not by.is_person and bool(shop.elsewhere(self, known.values()))
+        stored = self._stored(by, said, blocking, new, is_met=is_met)
         self.findings, self.new = known, new
         goes_on = stored == said.verdict != "rejected" and not by.is_person and (asks or blocking)
         often = self.round >= MOST or any(one.reopenings >= MOST for one in blocking)
         self._after_verdict(shop, stored, is_disputed=bool(goes_on and often))
 
     def _stored(
-        self, shop: Shop, by: Actor, said: Said, blocking: list[ModelFinding], new: list[ModelFinding]
+        self, by: Actor, said: Said, blocking: list[ModelFinding], new: list[ModelFinding], *, is_met: bool
     ) -> str | None:
         """The verdict that is stored; None if the review is left to a person."""
         if said.verdict == "approved":
             if any(one in new or by.is_person or not one.is_person for one in blocking):
                 raise Refused("OPEN_FINDINGS")
-            return None if blocking or (not by.is_person and shop.elsewhere(self)) else "approved"
+            return None if blocking or is_met else "approved"
         is_small = said.found and said.read_all and not blocking and said.patch is None
-        if said.verdict == "changes_requested" and not by.is_person and is_small and not shop.elsewhere(self):
+        if said.verdict == "changes_requested" and not by.is_person and is_small and not is_met:
             return "approved"
         return said.verdict
 
@@ -305,7 +363,10 @@ class Reviewed(ModelReview):
             state = "suppressed"
         elif fault.severity != "blocker" and self._is_old(file, line):
             state = "late"
-        return ModelFinding(fault, by.name, by.is_person, self.round, state, lines=text, known_by=known_by)
+        written_on = bytes_of(content, file)
+        return ModelFinding(
+            fault, by.name, by.is_person, self.round, state, lines=text, known_by=known_by, bytes=written_on
+        )
 
     def _is_old(self, file: str | None, line: int | None) -> bool:
         """Whether a place is as the round had it that was decided on before."""

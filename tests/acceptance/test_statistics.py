@@ -123,6 +123,9 @@ def test_what_happened_before_an_upgrade_is_counted(
             database_settings,
             "DELETE FROM counters WHERE metric = 'rounds' OR (category = '' AND day = '')",
             "ALTER TABLE reviewers DROP COLUMN activity",
+            "DROP INDEX ix_findings_blob",
+            "ALTER TABLE findings DROP COLUMN blob",
+            "ALTER TABLE findings DROP COLUMN changed",
             "UPDATE alembic_version SET version_num = '0026_drafts'",
         )
         broker.start()

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, Final, NamedTuple
 
 from sqlalchemy import (
     FromClause,
-    Integer,
-    Text,
     and_,
     bindparam,
-    column,
     exists,
     func,
     insert,
     or_,
     select,
-    values,
 )
 from sqlalchemy.dialects import postgresql
 
@@ -28,8 +24,9 @@ from tandem.reviews import report_queries as reports
 from tandem.reviews import tables as review_tables
 from tandem.reviews.rules import Rollback, State
 from tandem.store import ledger
-from tandem.store.base import Row, Unit
+from tandem.store.base import Unit
 from tandem.store.event import EventKind
+from tandem.store.keys import keys_table, list_by_keys
 from tandem.store.statement import Statement, aside, stated
 
 _g = tables.gates.c
@@ -372,14 +369,14 @@ _approved_digest = Statement(
 
 @cache
 def _approved_at(count: int) -> Statement:
-    keys = _keys(count, "review_id")
+    keys = keys_table(count, "review_id")
     statement = select(_r.id, _v.seq).select_from(keys).join(review_tables.reviews, _r.id == keys.c.review_id)
     return Statement(statement.join(review_tables.verdicts, _v.id == _r.verdict_id))
 
 
 @cache
 def _approving(count: int) -> Statement:
-    keys = _keys(count, "path", "blob_after")
+    keys = keys_table(count, "path", "blob_after")
     same = and_(_ap.path == keys.c.path, _ap.blob_after == keys.c.blob_after, _ap.project == bindparam("project"))
     return Statement(
         select(_ap.path, _ap.blob_after, _ap.review_id, _ap.round, _ap.kind, _ap.mode_after)
@@ -392,46 +389,11 @@ def _approving(count: int) -> Statement:
 
 @cache
 def _approved_paths(count: int) -> Statement:
-    keys = _keys(count, "review_id", "round")
+    keys = keys_table(count, "review_id", "round")
     same = and_(_ap.review_id == keys.c.review_id, _ap.round == keys.c.round)
     entry = (_ap.path, _ap.mode_before, _ap.blob_before, _ap.mode_after, _ap.blob_after)
     statement = select(_ap.review_id, _ap.round, *entry).select_from(keys).join(review_tables.approved_paths, same)
     return Statement(statement.limit(bindparam("limit")))
-
-
-_AT_ONCE: Final = (1, 16, 256)
-"""How many keys a statement may ask for: few sizes, so that there are few statements."""
-
-
-def _keys(count: int, *names: str) -> Any:
-    """So many keys as a table, for statements that find the rows of each by an index."""
-    types = {"round": Integer}
-    columns = [column(name, types.get(name, Text)) for name in names]
-    rows = [tuple(bindparam(f"{one.name}_{number}", type_=one.type) for one in columns) for number in range(count)]
-    return values(*columns, name="wanted").data(rows).cte("wanted")
-
-
-def _parts(
-    unit: Unit,
-    made: Callable[[int], Statement],
-    names: tuple[str, ...],
-    keys: Sequence[tuple[Any, ...]],
-    limit: int | None = None,
-    **params: Any,
-) -> Iterator[list[Row]]:
-    """The rows of many keys, those of some keys at a time; so many rows at most."""
-    at = 0
-    while at < len(keys) and limit != 0:
-        size = next((one for one in _AT_ONCE if one >= len(keys) - at), _AT_ONCE[-1])
-        part = [*keys[at : at + size]]
-        part += [(None,) * len(names)] * (size - len(part))
-        given = {
-            f"{name}_{number}": value for number, key in enumerate(part) for name, value in zip(names, key, strict=True)
-        }
-        rows = unit.all(made(size), **given, **params, **({} if limit is None else {"limit": limit}))
-        limit = None if limit is None else limit - len(rows)
-        at += size
-        yield rows
 
 
 _WITHDRAWN: Final = "withdrawn"
@@ -464,14 +426,14 @@ def list_approvals(unit: Unit, project: str, digest: str, limit: int) -> list[tu
 def list_approved_at(unit: Unit, review_ids: Sequence[str]) -> dict[str, int]:
     """By review, the place in the log of the verdict that it stands at; those without one are missing."""
     keys = [(one,) for one in review_ids]
-    return dict(row for rows in _parts(unit, _approved_at, ("review_id",), keys) for row in rows)
+    return dict(row for rows in list_by_keys(unit, _approved_at, ("review_id",), keys) for row in rows)
 
 
 def list_approving(
     unit: Unit, project: str, ends: Sequence[tuple[str, str]], limit: int
 ) -> Iterator[list[tuple[str, str, str, int, str, str]]]:
     """Approved entries of paths with a blob, some at a time: path, blob, review, round, kind, mode after."""
-    return _parts(unit, _approving, ("path", "blob_after"), ends, limit, project=project)
+    return list_by_keys(unit, _approving, ("path", "blob_after"), ends, limit, project=project)
 
 
 def find_approved_from(unit: Unit, project: str, path: str, blob_before: str, limit: int) -> str | None:
@@ -516,4 +478,4 @@ def list_approved_paths(
     unit: Unit, rounds: Sequence[tuple[str, int]], limit: int
 ) -> Iterator[list[tuple[str, int, str, str, str, str, str]]]:
     """All entries of approved rounds, some at a time: review, round, and the fields of `git.changes.Change`."""
-    return _parts(unit, _approved_paths, ("review_id", "round"), rounds, limit)
+    return list_by_keys(unit, _approved_paths, ("review_id", "round"), rounds, limit)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
@@ -20,6 +20,7 @@ from tandem.git.names import encode_path, unsafe_reason
 from tandem.git.repository import Repository
 from tandem.git.reviewed_tree import RoundContent
 from tandem.git.rounds import RoundPatch
+from tandem.git.travel import Place
 from tandem.git.validation import parse_only
 from tandem.projects.registry import ProjectMoved
 from tandem.reviews import finding_rules, grounds, queries
@@ -59,12 +60,16 @@ class Content(ValidatedContent):
         checks: What is to be run on it.
         base_files: The touched files at the base, as JSON, where it was applied to those; else None.
         ground: What it stands on; None where there is no repository.
+        places: Where the findings of other reviews stand in it that it goes on with, by their ids.
+        returned: Ids of the findings whose lines it has as they were, after they had changed.
     """
 
     registration: int | None = None
     checks: Checks = ()
     base_files: str | None = None
     ground: Ground | None = None
+    places: Mapping[str, Place] = field(default_factory=dict[str, Place])
+    returned: frozenset[str] = frozenset()
 
 
 def check_text(services: Services, field: str, text: str | None) -> None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from tandem.contract import answer
 from tandem.contract.caller import Caller
 from tandem.errors import InvalidDiff, InvalidInput, NoCounterPatch, NotFound, SchemaInvalid
-from tandem.reviews import checks, contents, views, writing
+from tandem.reviews import carried, checks, contents, views, writing
 from tandem.reviews import files as round_files
 from tandem.reviews import queries as reviews
 from tandem.reviews.answers import CounterPatchDecided
@@ -55,6 +55,7 @@ async def accept_counter_patch(services: Services, caller: Caller, request: Acce
     review, replaced, body = await services.store.read(look)
     # By its name, not by the commit it was then: what moved on since may no longer take the patch.
     facts = await contents.replacement_facts(services, review.project, replaced, body, base=replaced.base)
+    facts = await carried.with_returned(services, review, facts, is_text=replaced.path is not None)
 
     def work(unit: Unit) -> CounterPatchDecided:
         before = reviews.get(unit, request.review_id, lock=True)
@@ -76,7 +77,11 @@ async def accept_counter_patch(services: Services, caller: Caller, request: Acce
             actor=actor,
             kind=EventKind.COUNTER_PATCH_ACCEPTED,
             data={"counter_patch_id": patch.id, "author": patch.author, "round": after.round, "digest": after.digest},
-            rows=Rows(round=new_round, decision=CounterPatchEnd(patch.id, ACCEPTED, request.reason, now)),
+            rows=Rows(
+                round=new_round,
+                decision=CounterPatchEnd(patch.id, ACCEPTED, request.reason, now),
+                findings=carried.reopened(unit, before, facts),
+            ),
         )
         written = checks.begin(unit, written, facts)
         return _decided(unit, services, written, patch)

@@ -39,14 +39,15 @@ OPEN: Final = frozenset({"open", "reopened", *ANSWERS})
 """States in which no one but the proposer, or no one, has settled it."""
 _KEPT: Final = frozenset({"late"})
 """States in which it can be answered, and keeps nothing back."""
-_OVER: Final = frozenset({"verified", "upheld"})
+OVER: Final = frozenset({"verified", "upheld"})
+"""States in which a reviewer settled it."""
 STEPS: Final[dict[str, frozenset[str]]] = {
     **dict.fromkeys(ANSWERS, OPEN | _KEPT),
     "verified": OPEN | _KEPT,
     # It was no fault of this change, or none that is corrected here: the proposer is right.
     "upheld": frozenset({"refuted", "deferred"}),
     # Also of one that was not answered: it still fails.
-    "reopened": OPEN | _OVER | _KEPT | {"suppressed"},
+    "reopened": OPEN | OVER | _KEPT | {"suppressed"},
 }
 """The answers that a finding takes, and the states in which it takes them."""
 
@@ -140,6 +141,17 @@ class Finding(NamedTuple):
     """The lesson that it repeats."""
     is_request: int = 0
     """1 if it stands for a person's request for changes, which counts however grave it is."""
+    blob: str | None = None
+    """The file as the change left it when it was written: it counts wherever the path comes to that. None for the whole
+    change, and for a file that the change does not touch: it counts for that whole change."""
+    changed: int | None = None
+    """1 if its lines were other ones already when it came to this review."""
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """What a finding has wherever its change comes again."""
+        said = (self.file, self.lines, self.category, self.claim, self.severity, self.pre_existing)
+        return (*said, self.source, self.author, self.is_request)
 
     @property
     def is_open(self) -> bool:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Final, Literal, NamedTuple
+import asyncio
+from collections.abc import Collection, Iterable
+from typing import NamedTuple
 
 from tandem.contract.access import Names
 from tandem.contract.caller import Caller
@@ -42,7 +43,6 @@ from tandem.store.base import Unit
 from tandem.store.context import transact
 from tandem.store.event import EventKind
 
-_SIDES: Final[dict[str, Literal["before", "after"]]] = {"old": "before", "new": "after"}
 _AROUND = 2
 """So many lines on both sides of a finding belong to its fingerprint."""
 _NAMED = 20
@@ -57,12 +57,14 @@ class Given(NamedTuple):
         asked: The finding as it was sent.
         seen: The lines that it is on, where they can be read.
         is_unchanged: Whether they are as the round had them that was decided on before.
+        blob: Id of its file's blob as the round leaves it; None if the round does not touch it.
     """
 
     id: str
     asked: GivenFinding
     seen: Excerpt = Excerpt()
     is_unchanged: bool = False
+    blob: str | None = None
 
 
 class Ruling(NamedTuple):
@@ -114,14 +116,18 @@ async def prepare(services: Services, request: SubmitVerdict) -> tuple[Given, ..
     if not found:
         return ()
 
-    def look(unit: Unit) -> tuple[int, int | None, bool]:
+    def look(unit: Unit) -> tuple[Round, int | None, bool]:
         review = reviews.get(unit, request.review_id, request.project)
         number = request.round or review.round
         decided = (one for one, verdict in reviews.list_verdicts(unit, review.id) if verdict != "comment")
         of_pool = services.pool.project_of(unit, review.reviewer_id or "") is not None
-        return number, max((one for one in decided if one < number), default=None), of_pool
+        earlier = max((one for one in decided if one < number), default=None)
+        # One that is still to come is refused later, as any other than the current one.
+        return reviews.get_round(unit, review.id, min(number, review.round)), earlier, of_pool
 
-    number, earlier, of_pool = await services.store.read(look)
+    current, earlier, of_pool = await services.store.read(look)
+    number = current.round
+    blobs = {change.path: change.blob_after for change in await asyncio.to_thread(current.entries)}
     seen = await places.excerpts(services, request.review_id, _spots(found, number), _AROUND)
     placed = {name: _placed(name, one, seen.get(name), moves=of_pool) for name, one in found.items()}
     old = frozenset[str]()
@@ -130,12 +136,13 @@ async def prepare(services: Services, request: SubmitVerdict) -> tuple[Given, ..
     if earlier is not None and in_files:
         old = await places.unchanged_since(services, request.review_id, in_files, earlier)
     return tuple(
-        Given(services.clock.new_id("fn"), one, seen.get(name, Excerpt()), name in old) for name, one in placed.items()
+        Given(services.clock.new_id("fn"), one, seen.get(name, Excerpt()), name in old, blobs.get(one.file or ""))
+        for name, one in placed.items()
     )
 
 
 def _spots(found: dict[str, GivenFinding], number: int) -> list[Spot]:
-    return [Spot(name, number, _SIDES[one.side], one.file, one.line, one.end_line) for name, one in found.items()]
+    return [Spot(name, number, places.SIDES[one.side], one.file, one.line, one.end_line) for name, one in found.items()]
 
 
 def _placed(where: str, one: GivenFinding, seen: Excerpt | None, *, moves: bool) -> GivenFinding:
@@ -175,23 +182,38 @@ def ruled(
     if asks and is_person and not any(blocks(one, threshold) for one in (*changed.values(), *new)):
         new.append(_request(unit, services, review, given, len(new)))
     rows = (*changed.values(), *new)
-    blocking = [one for one in (known | {one.id: one for one in rows}).values() if blocks(one, threshold)]
+    here = (known | {one.id: one for one in rows}).values()
+    blocking = [one for one in here if blocks(one, threshold)]
     if given.verdict == "approved":
-        kept = blocking or ([] if is_person else _elsewhere(unit, review, threshold))
+        kept = blocking or ([] if is_person else _elsewhere(unit, review, here, threshold))
         return _approving(review, rows, kept, {one.id for one in new}, is_person=is_person)
     if is_person or given.verdict == "rejected":
         return Ruling(given.verdict, rows)
     may_approve = asks and request.findings and request.read_all and request.counter_patch is None
-    if may_approve and not blocking and not _elsewhere(unit, review, threshold):
+    if may_approve and not blocking and not _elsewhere(unit, review, here, threshold):
         note = "Stored as approved with notes: all that you found is small, came late, or was there before."
         return Ruling("approved", rows, notes=(note,))
     # A comment over blocking findings goes on as a request for changes would.
     return Ruling(given.verdict, rows, attention=_disagreement(review, blocking) if asks or blocking else None)
 
 
-def _elsewhere(unit: Unit, review: Review, threshold: str) -> list[Finding]:
-    """The findings in other reviews that block: the gate opens for the content, whichever review approves it."""
-    return [one for one in finding_queries.list_elsewhere(unit, review) if blocks(one, threshold)]
+def _elsewhere(unit: Unit, review: Review, here: Iterable[Finding], threshold: str) -> list[Finding]:
+    """The findings in other reviews that block: the gate opens for the content, whichever review approves it.
+
+    Not those that this one goes on with, and somebody settled here, on the same bytes.
+    """
+    current = reviews.get_round(unit, review.id, review.round)
+    found = finding_queries.list_elsewhere(unit, review, current.entries())
+    over = [one for one in here if one.state in finding_rules.OVER]
+
+    def is_over(one: Finding) -> bool:
+        same = (mine for mine in over if (mine.identity, mine.blob) == (one.identity, one.blob))
+        return any(
+            one.blob is not None or reviews.get_round(unit, review.id, mine.round).digest == review.digest
+            for mine in same
+        )
+
+    return [one for one in found if blocks(one, threshold) and not is_over(one)]
 
 
 def _answered(
@@ -333,6 +355,7 @@ def _made(unit: Unit, review: Review, given: Verdict, found: Given, position: in
         state="suppressed" if lesson else "late" if is_late else "open",
         created_at=given.created_at,
         suppressed_by=lesson,
+        blob=found.blob,
     )
 
 
@@ -527,9 +550,11 @@ async def shown(services: Services, known: Known, number: int | None, at: str | 
     """Findings as they are answered, those of a review with their places at a commit or in a round."""
     where: dict[str, PlaceView] = {}
     if known.review is not None:
-        spots = [Spot(one.id, one.round, _SIDES[one.side], one.file, one.line, one.end_line) for one in known.findings]
+        spots = map(places.spot_of, known.findings)
         found = await places.places(services, known.review.id, spots, number or known.review.round, at)
-        where = {name: PlaceView(*place) for name, place in found.items()}
+        # Of one that came from another review with other lines its place here tells nothing of those.
+        changed = {one.id for one in known.findings if one.changed}
+        where = {name: PlaceView(*place[:3], changed=name in changed or place.changed) for name, place in found.items()}
     return tuple(view(one, known.threshold, where.get(one.id)) for one in known.findings)
 
 

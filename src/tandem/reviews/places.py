@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from typing import TypeVar
+from typing import Final, Literal, TypeVar
 
 from tandem.core.recent import Recent
 from tandem.errors import TandemError
+from tandem.git.changes import AffectedFile
+from tandem.git.ground import Ground
 from tandem.git.repository import Repository
 from tandem.git.rounds import RoundPatch
 from tandem.git.travel import Excerpt, Place, Spot, Version, as_said
 from tandem.reviews import contents, files, grounds, views
 from tandem.reviews import queries as reviews
+from tandem.reviews.contents import Content
 from tandem.reviews.context import Services
+from tandem.reviews.finding_rules import Finding
 from tandem.reviews.queries import RoundContent
 from tandem.store.base import Unit
 
@@ -22,6 +26,15 @@ _AT = 0
 """The number of no round: that of a commit."""
 _kept = Recent[tuple[str, int, Spot], Place](20_000, lambda _: 1)
 """Places that were found, by review, round and spot: rounds do not change."""
+
+
+SIDES: Final[dict[str, Literal["before", "after"]]] = {"old": "before", "new": "after"}
+"""By the sides of findings."""
+
+
+def spot_of(one: Finding) -> Spot:
+    """The lines that a finding names."""
+    return Spot(one.id, one.round, SIDES[one.side], one.file, one.line, one.end_line)
 
 
 async def places(
@@ -61,6 +74,25 @@ async def places(
         if found[spot.id].changed is not None:
             _kept.put((review_id, to, spot), found[spot.id])
     return kept | found
+
+
+async def places_in(
+    services: Services, review_id: str, spots: Iterable[Spot], content: Content, *, is_text: bool
+) -> dict[str, Place]:
+    """Where spots of a review stand in a content that is no round yet; as they were said where that is unknown."""
+    asked = list(spots)
+    numbers = {spot.round for spot in asked if spot.file is not None}
+    found = None
+    if numbers and content.validated:
+        patch = RoundPatch(content.base_commit or "", None if is_text else content.content, content.changes)
+        text = content.content if is_text else None
+
+        def find(repository: Repository, versions: Mapping[int, Version]) -> dict[str, Place]:
+            there = _version(repository, patch, content.ground, content.affected_files, text)
+            return repository.find_places({**versions, _AT: there}, asked, _AT)
+
+        found = await _looked_at(services, review_id, numbers, find)
+    return found or {spot.id: as_said(spot, _AT) for spot in asked}
 
 
 async def excerpts(services: Services, review_id: str, spots: Iterable[Spot], around: int) -> dict[str, Excerpt]:
@@ -108,7 +140,7 @@ async def _looked_at(
                 return None
             async with services.validations:
                 return await asyncio.to_thread(
-                    lambda: work(repository, {one.round.round: _version(repository, one) for one in found})
+                    lambda: work(repository, {one.round.round: _version_of(repository, one) for one in found})
                 )
     except TandemError as error:
         if error.details.get("field") == "at":
@@ -117,9 +149,16 @@ async def _looked_at(
         return None
 
 
-def _version(repository: Repository, found: RoundContent) -> Version:
+def _version_of(repository: Repository, found: RoundContent) -> Version:
     current = found.round
     patch = RoundPatch(current.base_commit or "", found.diff, current.entries())
-    commit, touched = files.beside(repository, patch, grounds.parsed(current.ground))
-    moved = {one.path: one.old_path for one in views.files_from(current.affected_files) if one.old_path is not None}
-    return Version(patch, commit, touched, moved, None if current.path is None else found.text)
+    text = None if current.path is None else found.text
+    return _version(repository, patch, grounds.parsed(current.ground), views.files_from(current.affected_files), text)
+
+
+def _version(
+    repository: Repository, patch: RoundPatch, ground: Ground | None, affected: Iterable[AffectedFile], text: str | None
+) -> Version:
+    commit, touched = files.beside(repository, patch, ground)
+    moved = {one.path: one.old_path for one in affected if one.old_path is not None}
+    return Version(patch, commit, touched, moved, text)

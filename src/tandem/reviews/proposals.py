@@ -10,13 +10,12 @@ from tandem.contract.caller import Caller
 from tandem.contract.work import WORK
 from tandem.errors import InvalidInput
 from tandem.projects.registry import ProjectMoved
-from tandem.reviews import checks, contents, counter_patches, finding_queries, verdicts, views, writing
+from tandem.reviews import carried, checks, contents, counter_patches, verdicts, views, writing
 from tandem.reviews import queries as reviews
 from tandem.reviews.answers import ReviewCreated
 from tandem.reviews.claim_rules import check_concerned, end_claim
 from tandem.reviews.claims import clear_failures, hear_first
 from tandem.reviews.context import Difference, Services
-from tandem.reviews.finding_rules import Finding
 from tandem.reviews.requests import CreateReview
 from tandem.reviews.rounds import Round, next_round, reset_turn
 from tandem.reviews.rules import PRIORITIES, Action, Review, State, infer_priority, step
@@ -69,6 +68,8 @@ async def _create(services: Services, caller: Caller, request: CreateReview) -> 
     _require_content(request.category, request)
     content = await contents.validate(services, project, request)
     request = contents.as_change(request, content)
+    is_text = request.path is not None
+    content = await carried.with_places(services, project, request.parent_id, content, is_text=is_text)
     review_id = services.clock.new_id("rv")
 
     def work(unit: Unit) -> ReviewCreated:
@@ -96,6 +97,7 @@ async def _revise(services: Services, caller: Caller, request: CreateReview) -> 
     await verdicts.refuse_if_landed(services, known)
     content = await contents.validate(services, known.project, request)
     request = contents.as_change(request, content)
+    content = await carried.with_returned(services, known, content, is_text=request.path is not None)
 
     def work(unit: Unit) -> ReviewCreated:
         before = reviews.get(unit, review_id, lock=True)
@@ -128,28 +130,10 @@ def open_in(
         actor=review.proposer_id,
         kind=EventKind.REVIEW_CREATED,
         data=_facts(review, content),
-        rows=writing.Rows(round=first, findings=_of_parent(unit, services, review)),
+        rows=writing.Rows(round=first, findings=carried.copies(unit, services, review, content)),
     )
     _check_registration(unit, services, project, content)
     return checks.begin(unit, written, content)
-
-
-_SAME = ("file", "lines", "category", "claim", "severity", "pre_existing", "source", "author", "is_request")
-"""What a finding has wherever its change comes again."""
-
-
-def _of_parent(unit: Unit, services: Services, review: Review) -> tuple[Finding, ...]:
-    """The open findings of the reviews that this one goes on from: of whole files, as lines may differ."""
-    before = reversed(finding_queries.refused_before(unit, review))
-    found = (one for name in before for one in finding_queries.list_of_review(unit, name))
-    still = (one for one in found if one.is_open and one.source != "check")
-    # Of one that went on several times the newest.
-    known = {tuple(getattr(one, name) for name in _SAME): one for one in still}
-    here = {"review_id": review.id, "round": 1, "seq": 0, "verdict_id": None, "created_at": review.created_at}
-    return tuple(
-        one._replace(id=services.clock.new_id("fn"), **here, position=at, line=None, end_line=None, suggestion=None)
-        for at, one in enumerate(known.values())
-    )
 
 
 def revise_in(
@@ -181,7 +165,7 @@ def revise_in(
         actor=actor,
         kind=EventKind.REVIEW_REVISED,
         data=_facts(after, content),
-        rows=writing.Rows(round=new_round),
+        rows=writing.Rows(round=new_round, findings=carried.reopened(unit, before, content)),
     )
     _check_registration(unit, services, before.project, content)
     if before.held and before.speaker_kind == "question" and before.attention is None:

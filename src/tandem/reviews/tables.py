@@ -119,9 +119,10 @@ findings = record_table(
     Index("ix_findings_review", "review_id", "seq", "position"),
     Index("ix_findings_project", "project", "seq", "position"),
     partial_index("ix_findings_open", "project", "seq", "position", where=OPEN_FINDINGS),
+    partial_index("ix_findings_blob", "project", "file", "blob", where=f"blob IS NOT NULL AND {OPEN_FINDINGS}"),
     partial_index("ix_findings_lessons", "project", "seq", "position", where=LESSONS),
     partial_index("ix_findings_known", "project", "fingerprint", where=LESSONS),
-    small=("position", "round", "line", "end_line", "pre_existing", "reopenings", "lesson", "is_request"),
+    small=("position", "round", "line", "end_line", "pre_existing", "reopenings", "lesson", "is_request", "changed"),
     foreign={"review_id": "reviews.id", "verdict_id": "verdicts.id"},
     comments={
         "position": "order among the findings of one verdict",

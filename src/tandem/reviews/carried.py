@@ -1,0 +1,92 @@
+"""Findings that a new review goes on with, and those whose lines a new round brings back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from tandem.git.travel import Place
+from tandem.reviews import finding_queries, finding_rules, places
+from tandem.reviews import queries as reviews
+from tandem.reviews.contents import Content
+from tandem.reviews.context import Services
+from tandem.reviews.finding_rules import Finding
+from tandem.reviews.rules import Review
+from tandem.store.base import Unit
+
+BROKER: Final = "broker"
+
+
+def going_on(unit: Unit, project: str, parent_id: str | None, content: Content) -> list[Finding]:
+    """The open findings that a new review goes on with: of its parent, of those of its content, and on files of it."""
+    before = reversed(finding_queries.refused_before(unit, project, parent_id, content.digest))
+    there = (one for name in before for one in finding_queries.list_of_review(unit, name))
+    found = (*finding_queries.list_refused(unit, project, content.changes), *there)
+    still = (one for one in found if one.is_open and one.source != "check")
+    # Of one that went on several times the newest.
+    return list({one.identity: one for one in still}.values())
+
+
+async def with_places(
+    services: Services, project: str, parent_id: str | None, content: Content, *, is_text: bool
+) -> Content:
+    """The content of a new review with the places of the findings that it goes on with; before any transaction."""
+    there: dict[str, list[Finding]] = {}
+    for one in await services.store.read(lambda unit: going_on(unit, project, parent_id, content)):
+        there.setdefault(one.review_id, []).append(one)
+    found: dict[str, Place] = {}
+    for review_id, findings in there.items():
+        found |= await places.places_in(services, review_id, map(places.spot_of, findings), content, is_text=is_text)
+    return replace(content, places=found)
+
+
+def copies(unit: Unit, services: Services, review: Review, content: Content) -> tuple[Finding, ...]:
+    """The findings that a new review begins with, at their places; of the whole file where nobody can tell those."""
+    here = {"review_id": review.id, "round": 1, "seq": 0, "verdict_id": None, "created_at": review.created_at}
+    return tuple(
+        _placed(one, content.places.get(one.id))._replace(id=services.clock.new_id("fn"), **here, position=at)
+        for at, one in enumerate(going_on(unit, review.project, review.parent_id, content))
+    )
+
+
+def _placed(one: Finding, place: Place | None) -> Finding:
+    if one.file is None:
+        return one
+    if place is None or place.changed is None:
+        return one._replace(line=None, end_line=None, suggestion=None)
+    found = one._replace(file=place.file or one.file, line=place.line, end_line=place.end_line)
+    return found._replace(changed=1, suggestion=None) if place.changed else found
+
+
+async def with_returned(services: Services, review: Review, content: Content, *, is_text: bool) -> Content:
+    """The content of a new round with the findings whose lines it brings back; before any transaction."""
+    known = await services.store.read(lambda unit: finding_queries.list_of_review(unit, review.id))
+    spots = [places.spot_of(one) for one in known if _may_return(one) and not one.changed]
+    found = await places.places_in(services, review.id, spots, content, is_text=is_text)
+    same = [spot for spot in spots if found[spot.id].changed is False]
+    was = await places.places(services, review.id, same, review.round)
+    return replace(content, returned=frozenset(name for name, place in was.items() if place.changed))
+
+
+def _may_return(one: Finding) -> bool:
+    return one.state in ("fixed", "verified") and one.source != "check"
+
+
+def reopened(unit: Unit, review: Review, content: Content) -> tuple[Finding, ...]:
+    """The findings of a review, as it was before, that a new round opens again: it brings back what they are about."""
+    asked = [one for one in finding_queries.list_of_review(unit, review.id) if _may_return(one)]
+    if not asked:
+        return ()
+    before = reviews.get_round(unit, review.id, review.round)
+    was, now = ({one.path: one.blob_after for one in changes} for changes in (before.entries(), content.changes))
+
+    def is_back(one: Finding) -> bool:
+        if one.id in content.returned:
+            return True
+        if one.blob is not None:
+            return now.get(one.file or "") == one.blob != was.get(one.file or "")
+        own = reviews.get_round(unit, review.id, one.round).digest
+        return own is not None and own == content.digest != before.digest
+
+    back = (one for one in asked if is_back(one))
+    return tuple(finding_rules.after(one, "reopened", BROKER, "Its lines are back.") for one in back)
