@@ -101,6 +101,6 @@ def test_p1_a_person_takes_over_and_what_the_ended_reviewer_still_says_is_refuse
     late = {"verdict": "approved", "reason": "Fine.", "claim_generation": stale, "round": 1}
     with shop.unchanged(review):
         shop.refused("STALE_CLAIM", "submit_verdict", review_id=review, reviewer_id=name, **late)
-        # A person's claim is nobody's to take.
+        # No one takes a person's claim.
         shop.refused("ALREADY_CLAIMED", "claim_review", review_id=review, reviewer_id="bob", take_over=True)
     assert shop.do("list_reviewers")["reviewers"][0]["outcomes"] == {"cancelled": 1}

@@ -94,7 +94,7 @@ async def test_a_reason_typed_at_once_is_a_reason_and_chooses_no_verdict(at: Sta
     await at.shows("Your verdict on round 1", "Request changes. Reason (optional)")
     await at.press(*"no ", "space", *"go")
     await at.shows("Request changes. Reason (optional)")
-    # In the list, too: its cursor is on what is chosen, and letters are the reason's.
+    # In the list, too: its cursor is on the chosen one, and letters are the reason's.
     await at.press("shift+tab", "enter", "space", "a")
     await at.shows("Request changes. Reason (optional)", "no  go a")
     await at.press("escape", "v", "x", "space")

@@ -105,7 +105,7 @@ def test_p1_a_silent_reviewer_is_ended_and_its_review_taken_over_in_one_click(
     expect(acts.get_by_text("You hold it.")).to_be_visible()
     steward.beat()
     assert steward.known[name] == "kill"
-    # What it still had to say comes too late.
+    # Its verdict comes too late.
     late = {"verdict": "approved", "reason": "Fine.", "claim_generation": generation, "round": 1}
     shop.refused("STALE_CLAIM", "submit_verdict", review_id=review, reviewer_id=name, **late)
     assert (shop.status(review)["reviewer_id"], shop.status(review)["verdict"]) == ("ada", None)

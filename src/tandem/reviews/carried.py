@@ -41,7 +41,7 @@ async def with_places(
 
 
 def copies(unit: Unit, services: Services, review: Review, content: Content) -> tuple[Finding, ...]:
-    """The findings that a new review begins with, at their places; of the whole file where nobody can tell those."""
+    """The findings that a new review begins with, at their places; of the whole file where those are unknown."""
     here = {"review_id": review.id, "round": 1, "seq": 0, "verdict_id": None, "created_at": review.created_at}
     return tuple(
         _placed(one, content.places.get(one.id))._replace(id=services.clock.new_id("fn"), **here, position=at)
@@ -73,7 +73,7 @@ def _may_return(one: Finding) -> bool:
 
 
 def reopened(unit: Unit, review: Review, content: Content) -> tuple[Finding, ...]:
-    """The findings of a review, as it was before, that a new round opens again: it brings back what they are about."""
+    """The findings of a review, as it was before, that a new round opens again: it brings their faults back."""
     asked = [one for one in finding_queries.list_of_review(unit, review.id) if _may_return(one)]
     if not asked:
         return ()

@@ -95,8 +95,12 @@ async def show(
 
 
 _INBOX_ROWS = 100
-_ACTIONS = {"verdict": "Give a verdict", "answer": "Answer", "decide": "Decide", "escalate": "Decide"}
-_ACTIONS |= dict.fromkeys(("review", "attention"), "Review")
+_ACTIONS = {
+    **dict.fromkeys(("review", "attention"), "Review"),
+    **dict.fromkeys(("decide", "escalate"), "Decide"),
+    "verdict": "Give a verdict",
+    "answer": "Answer",
+}
 """What a person does about a review, by why it is there; else they open it."""
 
 

@@ -56,7 +56,7 @@ async def keep(request: PageRequest) -> Response:
 async def sent(request: PageRequest) -> None:
     """Discard the drafts that a form has taken along, once it was done; one that stays is shown, and lost is none.
 
-    What another window has written meanwhile is not what was sent, and stays.
+    Words that another window has written meanwhile were not sent, and stay.
     """
     taken: dict[str, list[str]] = {}
     for name, texts in zip(request.lists.get("draft_id", ()), request.lists.get("draft_texts", ()), strict=False):
