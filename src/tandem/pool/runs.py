@@ -98,7 +98,7 @@ def _end(unit: Unit, reviewer_id: str | None, reason: DrainReason, actor: str, n
 
 
 def holder(unit: Unit, review: Review) -> Holder | None:
-    """Who holds a review; of a pool's reviewer also what it does."""
+    """Who holds a review; of a pool's reviewer also its activity."""
     if not review.held or review.reviewer_id is None:
         return None
     found = reviewers.find(unit, review.reviewer_id)

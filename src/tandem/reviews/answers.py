@@ -481,7 +481,7 @@ class FullReview:
         tuple[str, ...], Field(description="The files of the round that `person` has marked as viewed, in order.")
     ]
     checks: Annotated[tuple[CheckView, ...], Field(description="The round's checks, as `list_checks` answers.")]
-    holder: Annotated[Holder | None, Field(description="Who holds it; null for none.")]
+    holder: Annotated[Holder | None, Field(description="Who holds it, if anybody does.")]
     cursor: Cursor
 
 

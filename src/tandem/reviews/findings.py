@@ -425,8 +425,6 @@ def _answerer(review: Review, caller: Caller) -> str:
     """Who answers for the proposer."""
     step(Action.PROPOSER_MESSAGE, review)
     _check_role(caller, Role.PROPOSER)
-    if caller.role == "reviewer":
-        raise Forbidden("fixed, refuted and deferred are the proposer's to say.", needed="proposer")
     claims.check_concerned(review, caller)
     return caller.agent or review.proposer_id
 
@@ -434,16 +432,11 @@ def _answerer(review: Review, caller: Caller) -> str:
 def _settler(unit: Unit, services: Services, review: Review, caller: Caller, request: AnswerFinding) -> str:
     """Who settles: a person, or the agent that holds the claim or gave the verdict; never for their own change."""
     _check_role(caller, Role.REVIEWER)
-    if caller.role == "proposer":
-        raise Forbidden("A reviewer settles findings: the proposer answers fixed, refuted or deferred.")
-    who = request.reviewer_id or caller.operator
+    who, by = request.reviewer_id or caller.operator, request.reviewer_id
     if not is_by_person(unit, services, caller, who):
+        said = request.claim_generation
         _, who = claims.reviewer_step(
-            Action.REVIEWER_MESSAGE,
-            review,
-            generation=request.claim_generation,
-            reviewer_id=request.reviewer_id,
-            access=caller.access,
+            Action.REVIEWER_MESSAGE, review, generation=said, reviewer_id=by, access=caller.access
         )
     current = reviews.get_round(unit, review.id, review.round)
     submitter = reviews.submitter(unit, current)
@@ -454,6 +447,8 @@ def _settler(unit: Unit, services: Services, review: Review, caller: Caller, req
 def _check_role(caller: Caller, role: Role) -> None:
     if caller.access is not None and role not in caller.access.roles and not claims.decides_for_all(caller):
         raise Forbidden(f"This takes a token with the role {role}.", actual=sorted(caller.access.roles))
+    if caller.role in ("proposer", "reviewer") and caller.role != role:
+        raise Forbidden("The proposer answers fixed, refuted or deferred; a reviewer settles findings.", needed=role)
 
 
 def _check_standing(review: Review, found: Finding, threshold: str) -> None:
