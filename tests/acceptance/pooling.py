@@ -19,7 +19,7 @@ class Steward:
         secret: What its id is made from.
         incarnation: That of its latest start.
         known: What it was last told of each of its reviewers that has not ended.
-        activity: What it says that each of them does.
+        activity: The activity of each, as it says.
     """
 
     def __init__(self, desk: Desk, **rules: Any) -> None:

@@ -169,7 +169,7 @@ class ReviewerSighting(Request):
     state: Annotated[Literal["running", "ended"], Field(description="Whether its process runs.")]
     pid: Annotated[Count | None, Field(description="The process; null until it has been started.")] = None
     started_us: Annotated[Count | None, Field(description="When its process began, microseconds since 1970.")] = None
-    activity: Annotated[ReviewerActivity | None, Field(description="What it does; null if that is not known.")] = None
+    activity: Annotated[ReviewerActivity | None, Field(description="Its activity, where that is known.")] = None
     exit_code: Annotated[
         _ExitCode | None,
         Field(description="Its exit status, or the negative number of a signal; null if it never started."),

@@ -215,7 +215,7 @@ class Reviewer(NamedTuple):
         return orjson.loads(self.activity) if self.activity else {}
 
     def doing(self, claimed_at: int | None) -> tuple[Doing | None, int | None]:
-        """What it does, and since when. An agent that holds no review may be silent while it waits.
+        """Its activity, and since when. An agent that holds no review may be silent while it waits.
 
         Args:
             claimed_at: When it claimed the review that it holds; None if it holds none.

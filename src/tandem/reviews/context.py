@@ -157,7 +157,7 @@ class PoolReviewers(Protocol):
         ...
 
     def holder(self, unit: Unit, review: Review) -> Holder | None:
-        """Who holds a review, and what it does if it is one of them."""
+        """Who holds a review, and its activity if it is one of them."""
         ...
 
     def list_models(self, unit: Unit, *, project: str | None, since_day: str | None) -> dict[str, str]:

@@ -111,7 +111,7 @@ class Draft:
     ] = None
     quote: Annotated[
         str | None,
-        Field(description="What it begins with there, as its lines are no longer as they were: those lines."),
+        Field(description="The lines that it begins with there, as they are no longer as they were."),
     ] = None
 
 

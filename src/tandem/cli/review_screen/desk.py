@@ -374,7 +374,7 @@ class ScreenClient:
         )
         self.drafts.sent(status.review_id)
         with suppress(TandemError):
-            # What was written elsewhere since then was not sent.
+            # Words written elsewhere since then were not sent.
             left = await read_drafts(self.client, status.review_id, self.person)
             await self._discard(status.review_id, [one for one in left if one in reading.drafts])
 

@@ -92,7 +92,7 @@ class Question:
 
 
 class Choices(RadioSet, inherit_bindings=False):
-    """Choices of which arrows and enter choose; what is typed is the text's, so that no letter of a reason chooses."""
+    """Choices of which arrows and enter choose; letters go to the text, so that none of a reason chooses."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("down,right", "next_button", "Next choice", show=False),
@@ -101,11 +101,11 @@ class Choices(RadioSet, inherit_bindings=False):
     ]
 
     def on_focus(self) -> None:
-        """Begin at what is chosen; Textual begins at the first."""
+        """Begin at the chosen one; Textual begins at the first."""
         self._selected = max(0, self.pressed_index)
 
     def on_key(self, event: events.Key) -> None:
-        """Hand what is typed on to the text."""
+        """Hand letters on to the text."""
         if event.is_printable and event.character:
             event.stop()
             self._write(event.character)

@@ -117,7 +117,7 @@ def read_job(line: bytes) -> ReviewJob:
 
 
 ACTIVITY: Final = "activity.json"
-"""In a reviewer's scratch folder: what it does now; see the request `ReviewerActivity`."""
+"""In a reviewer's scratch folder: its activity; see the request `ReviewerActivity`."""
 
 _ACTIVITY_SECONDS = 1.0
 
