@@ -147,6 +147,10 @@ class Activity:
         """It does nothing that takes long."""
         self._write({})
 
+    def end(self) -> None:
+        """It does nothing any more."""
+        self._file.unlink(missing_ok=True)
+
     def _us(self, instant: float | None) -> int | None:
         return None if instant is None else self._epoch_us + round(instant * MICROSECONDS)
 

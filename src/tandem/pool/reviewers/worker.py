@@ -165,6 +165,7 @@ class Worker:
                 return WorkerExit.BROKER_GONE, one_line(f"the broker refuses: {error.code}: {error.message}")
             finally:
                 self._broker.close()
+                self._activity.end()
                 remove_laid_out(Path(self._job.scratch))
 
     def _loop(self) -> Ending:
@@ -457,6 +458,8 @@ class Worker:
                 said = client.read(finished, context)
             except (ConfigInvalid, Unavailable) as error:
                 return WorkerExit.PROGRAM_FAILED, one_line(error.message)
+            finally:
+                self._activity.end()
         return _ended(finished, said, job)
 
     def _context(self, folder: Path) -> RunContext:
