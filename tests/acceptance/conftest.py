@@ -10,7 +10,7 @@ import pytest
 
 from tests.acceptance.checking import Checked, checked
 from tests.acceptance.gating import Branch
-from tests.acceptance.reviewing import Desk
+from tests.acceptance.reviewing import AgentDesk, Desk
 from tests.broker import BrokerProcess, broker, database_settings, fresh_project, start_broker
 from tests.commandline import ShellInside, repository
 from tests.git.sandbox import Sandbox
@@ -48,6 +48,13 @@ def shop(broker: BrokerProcess, repo: Sandbox) -> Iterator[Desk]:
     """A project that is registered for `repo`, so that diffs are validated and digests computed."""
     with Desk(broker.url, fresh_project()) as opened:
         opened.register(repo.root)
+        yield opened
+
+
+@pytest.fixture
+def agents(broker: BrokerProcess, shop: Desk) -> Iterator[AgentDesk]:
+    """The project of `shop` as its reviewing agents see it: their word is no person's word."""
+    with AgentDesk(broker.url, shop.project) as opened:
         yield opened
 
 

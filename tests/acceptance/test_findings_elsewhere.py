@@ -1,0 +1,213 @@
+"""P11: a finding counts wherever its content, or the bytes of its file, come again."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.acceptance.finding import MAJOR, NIT, answered, found
+from tests.acceptance.reviewing import OTHER, AgentDesk, Desk, edited
+from tests.broker import BrokerProcess
+from tests.databases import ON_BOTH_DATABASES
+from tests.git.sandbox import Sandbox
+
+
+def test_p11_no_finding_hides_another_where_the_same_content_comes_again(agents: AgentDesk, shop: Desk):
+    review = shop.put_up(diff=edited())
+    grave, small = {**MAJOR, "severity": "blocker"}, {**MAJOR, "severity": "nit", "line": 9}
+    agents.decide(review, "changes_requested", findings=[MAJOR, grave, small])
+    first = found(shop, review)[0]["finding_id"]
+    agents.decide(review, "changes_requested", answers=[{"finding_id": first, "answer": "verified"}])
+    shop.do("close_review", review_id=review)
+    again = shop.put_up(diff=edited())
+    assert [(one["severity"], one["blocking"]) for one in found(shop, again)] == [("blocker", True), ("nit", False)]
+    # A finding that was verified in another review may be right again.
+    agents.decide(again, "changes_requested", findings=[MAJOR])
+    shop.do("close_review", review_id=again)
+    last = shop.put_up(diff=edited())
+    assert sorted(one["severity"] for one in found(shop, last)) == ["blocker", "major", "nit"]
+
+
+def test_p11_reviews_without_findings_hide_none_of_the_same_content(agents: AgentDesk, shop: Desk):
+    first, *others = (shop.put_up(diff=edited(), phase=str(number)) for number in range(7))
+    agents.decide(first, "changes_requested", findings=[MAJOR])
+    for one in (first, *others):
+        shop.do("close_review", review_id=one)
+    assert [one["blocking"] for one in found(shop, shop.put_up(diff=edited()))] == [True]
+
+
+def test_p11_what_was_found_late_blocks_nothing_once_it_is_answered(agents: AgentDesk, shop: Desk):
+    review = shop.put_up(diff=edited())
+    agents.decide(review, "changes_requested", findings=[NIT])
+    digest = shop.revise(review, diff=edited(text="best"))["digest"]
+    agents.decide(review, "approved", findings=[{**MAJOR, "line": 9}])
+    late = found(shop, review)[1]["finding_id"]
+    assert answered(shop, review, late, "refuted", reason="It is best.")["counts"]["blocking"] == 0
+    assert (found(shop, review)[1]["state"], found(shop, review)[1]["answer"]) == ("late", "It is best.")
+    assert shop.is_open_for(digest)
+
+
+def test_p11_what_a_person_found_counts_for_its_content_after_the_review_went_on(agents: AgentDesk, shop: Desk):
+    review = shop.put_up(diff=edited())
+    shop.decide(review, "changes_requested", findings=[MAJOR])
+    shop.revise(review, diff=edited(text="other"))
+    again = shop.put_up(diff=edited(), phase="2")
+    assert agents.decide(again, "approved")["verdict"] == "comment"
+    shop.do("close_review", review_id=review)
+    shop.do("close_review", review_id=again)
+    assert [one["blocking"] for one in found(shop, shop.put_up(diff=edited()))] == [True]
+
+
+def test_p11_no_second_review_of_the_content_gets_around_what_is_open_in_the_first(agents: AgentDesk, shop: Desk):
+    review, other = shop.put_up(diff=edited()), shop.put_up(diff=edited(), phase="2")
+    agents.decide(review, "changes_requested", findings=[MAJOR])
+    given = agents.decide(other, "approved")
+    assert (given["verdict"], shop.status(other)["next_action"]) == ("comment", "escalate")
+    assert review in shop.status(other)["attention"]
+    assert shop.decide(other, "approved")["verdict"] == "approved"
+
+
+def test_p11_small_findings_approve_nothing_over_a_persons_in_another_review(agents: AgentDesk, shop: Desk):
+    review, other = shop.put_up(diff=edited()), shop.put_up(diff=edited(), phase="2")
+    shop.decide(review, "changes_requested", findings=[MAJOR])
+    given = agents.decide(other, "changes_requested", findings=[NIT], read_all=True)
+    assert given["status"] == "changes_requested"
+
+
+def both(text: str = "better") -> str:
+    """A diff that replaces the second line of two files."""
+    return edited(text=text) + edited("b.txt")
+
+
+@ON_BOTH_DATABASES
+def test_p11_what_is_open_on_a_file_counts_wherever_another_change_brings_the_same_file(agents: AgentDesk, shop: Desk):
+    review = shop.put_up(diff=edited())
+    agents.decide(review, "changes_requested", findings=[{**MAJOR, "line": None}])
+    wider = shop.put_up_whole(diff=both())
+    given = agents.decide(wider["review_id"], "approved")
+    assert (given["verdict"], shop.status(wider["review_id"])["next_action"]) == ("comment", "escalate")
+    assert review in shop.status(wider["review_id"])["attention"]
+    assert not shop.is_open_for(wider["digest"])
+    # Nor do small findings of who has read all approve it. With other bytes of that file nothing stands against it.
+    again, other = shop.put_up(diff=both(), phase="2"), shop.put_up(diff=both("best"))
+    assert agents.decide(again, "changes_requested", findings=[NIT], read_all=True)["status"] == "changes_requested"
+    assert agents.decide(other, "approved")["verdict"] == "approved"
+    shop.approve(wider["review_id"])
+    assert shop.is_open_for(wider["digest"])
+
+
+def test_p11_a_finding_on_a_file_goes_on_with_a_change_that_brings_that_file_again(agents: AgentDesk, shop: Desk):
+    review = shop.put_up(diff=both())
+    shop.decide(review, "changes_requested", findings=[MAJOR, {**MAJOR, "file": "b.txt", "claim": "Of the other."}])
+    shop.do("close_review", review_id=review)
+    (kept,) = found(shop, shop.put_up(diff=edited()))
+    assert (kept["file"], kept["claim"], kept["blocking"]) == ("a.txt", MAJOR["claim"], True)
+    assert found(shop, shop.put_up(diff=edited(text="best"))) == []
+    text = "# Plan\n"
+    plan = shop.put_up(path="plan.md", description=text)
+    agents.decide(plan, "changes_requested", findings=[{**MAJOR, "file": "plan.md", "line": 1}])
+    shop.do("close_review", review_id=plan)
+    diff = (
+        "diff --git a/plan.md b/plan.md\nnew file mode 100644\n--- /dev/null\n+++ b/plan.md\n@@ -0,0 +1 @@\n+# Plan\n"
+    )
+    assert [one["blocking"] for one in found(shop, shop.put_up(diff=diff))] == [True]
+
+
+@pytest.mark.parametrize("way", ["twin", "revised", "retried"])
+def test_p11_a_proposer_who_closes_a_review_rids_no_other_of_its_findings(agents: AgentDesk, shop: Desk, way: str):
+    review = shop.put_up(diff=edited())
+    other = shop.put_up(diff=edited("b.txt" if way == "revised" else "a.txt"), phase="2")
+    agents.decide(review, "changes_requested", findings=[MAJOR])
+    if way == "retried":
+        assert agents.decide(other, "approved")["verdict"] == "comment"
+    shop.do("close_review", review_id=review)
+    if way == "revised":
+        shop.revise(other, diff=edited())
+    if way == "retried":
+        shop.do("retry_review", review_id=other)
+    assert agents.decide(other, "approved")["verdict"] == "comment"
+    assert review in shop.status(other)["attention"]
+
+
+def test_p11_what_a_reviewer_settles_where_it_goes_on_needs_nothing_more(agents: AgentDesk, shop: Desk):
+    review = shop.put_up(diff=edited())
+    whole = {"severity": "major", "claim": "Of the whole."}
+    agents.decide(review, "changes_requested", findings=[MAJOR, whole])
+    shop.do("close_review", review_id=review)
+    again = shop.put_up_whole(diff=edited())
+    settled = [{"finding_id": one["finding_id"], "answer": "verified"} for one in found(shop, again["review_id"])]
+    assert len(settled) == 2
+    agents.decide(again["review_id"], "approved", answers=settled)
+    assert shop.is_open_for(again["digest"])
+    # On other bytes it says nothing of these.
+    other = shop.put_up(diff=edited(text="best"), parent_id=review)
+    agents.decide(
+        other,
+        "comment",
+        answers=[{"finding_id": one["finding_id"], "answer": "verified"} for one in found(shop, other)],
+    )
+    shop.revise(other, diff=edited())
+    settled = [{"finding_id": found(shop, other)[0]["finding_id"], "answer": "verified"}]
+    assert agents.decide(other, "approved", answers=settled)["verdict"] == "comment"
+
+
+def test_p11_a_finding_that_goes_on_keeps_its_lines_and_says_whether_they_changed(
+    agents: AgentDesk, shop: Desk, repo: Sandbox
+):
+    review = shop.put_up(diff=both())
+    other = {**MAJOR, "file": "b.txt", "end_line": 3, "suggestion": "best\n"}
+    agents.decide(review, "rejected", findings=[MAJOR, other])
+    same, parent = shop.put_up(diff=both()), {"parent_id": review}
+    for one in found(shop, same):
+        assert (one["line"], one["suggestion"]) == (2, "best\n" if one["file"] == "b.txt" else None)
+        assert one["place"]["changed"] is False
+    for name, text in (("a.txt", "best"), ("b.txt", "better")):
+        lines = ["first", "line 1", text, *(f"line {number}" for number in range(3, 11))]
+        repo.write(name, "".join(f"{line}\n" for line in lines))
+    first, second = found(shop, shop.put_up(diff=repo.diff(), **parent))
+    assert (first["line"], first["lines"], first["place"]["line"]) == (3, "better", 3)
+    assert first["place"]["changed"] is True
+    assert (second["line"], second["end_line"], second["suggestion"]) == (3, 4, "best\n")
+    assert second["place"]["changed"] is False
+
+
+MORE = edited().replace(" line 3", " line 3\n-line 4\n+more\n line 5").replace("1,3", "1,5")
+"""The same with another line of the file."""
+
+
+@pytest.mark.parametrize("again", [edited(), both(), MORE], ids=["same", "another file", "another line"])
+def test_p11_a_fault_that_comes_back_is_open_again(agents: AgentDesk, shop: Desk, again: str):
+    review = shop.put_up(diff=edited())
+    agents.decide(review, "changes_requested", findings=[MAJOR, {**MAJOR, "line": 9, "claim": "It stays as it is."}])
+    shop.revise(review, diff=edited(text="best"))
+    named = [one["finding_id"] for one in found(shop, review)]
+    answered(shop, review, named[0], "fixed")
+    agents.decide(review, "approved", answers=[{"finding_id": one, "answer": "verified"} for one in named])
+    # A round that leaves it corrected says nothing.
+    shop.revise(review, diff=edited(text="best") + edited("b.txt"))
+    assert [one["state"] for one in found(shop, review)] == ["verified", "verified"]
+    digest = shop.revise(review, diff=again)["digest"]
+    back, other = found(shop, review)
+    assert (back["state"], back["blocking"], back["settled_by"]) == ("reopened", True, "broker")
+    assert other["state"] == ("verified" if again == MORE else "reopened")
+    claimed = agents.do("claim_review", review_id=review, reviewer_id=OTHER)
+    assert named[0] in [one["finding_id"] for one in claimed["findings"]]
+    agents.refused(
+        "OPEN_FINDINGS", "submit_verdict", review_id=review, verdict="approved",
+        claim_generation=claimed["claim_generation"],
+    )  # fmt: skip
+    assert not shop.is_open_for(digest)
+
+
+@ON_BOTH_DATABASES
+def test_p11_a_counter_patch_brings_a_fault_back_as_a_revision_does(
+    agents: AgentDesk, shop: Desk, broker: BrokerProcess
+):
+    review = shop.put_up(diff=edited())
+    agents.decide(review, "changes_requested", findings=[MAJOR, {"severity": "major", "claim": "Of the whole."}])
+    shop.revise(review, diff=edited(text="best"))
+    settled = [{"finding_id": one["finding_id"], "answer": "verified"} for one in found(shop, review)]
+    patch = agents.decide(review, "changes_requested", answers=settled, counter_patch=edited())
+    assert [one["state"] for one in found(shop, review)] == ["verified", "verified"]
+    shop.accept(review, patch["counter_patch_id"])
+    assert [one["state"] for one in found(shop, review)] == ["reopened", "reopened"]
+    broker.assert_intact()
