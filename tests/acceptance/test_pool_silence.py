@@ -78,6 +78,9 @@ def test_what_each_reviewer_does_is_told_and_since_when(shop: Desk, steward: Ste
     silent = does(output_us=us_ago(1440), silent_us=us_ago(1440))
     assert silent["doing"] == "silent"
     assert 1440 <= seconds_since(silent["doing_since"]) < 1500
+    [wrong] = shop.do("get_inbox", person="ada")["problems"]
+    assert wrong["cause"] == "codex-r1 has been silent for 24 min; 1 review waits"
+    assert [one["review_id"] for one in wrong["holds_up"]] == [review]
     does(output_us=us_ago(0))
     kinds = [one["data"]["silent"] for one in steward.log(f"reviewer:{name}") if one["kind"] == "reviewer_silent"]
     assert kinds == [True, False]

@@ -114,6 +114,7 @@ def _filled(
         if found is not None:
             cause(pool.id, pool, found)
     wrong = frozenset(causes)
+    silent = {one.id: one.said().get("silent_us") for one in reviewers.list_live(unit)} if pools else {}
 
     @cache
     def served_by(name: str) -> tuple[Pool | None, Pool | None]:
@@ -125,7 +126,8 @@ def _filled(
     for review, authored in _open(unit, person, project, limit, now_us, by_token=services.authenticator.required):
         standing = review.state == State.REJECTED and inbox.is_standing(unit, review.id)
         pool, blocked = served_by(review.project)
-        around = InboxContext(person, now_us, authored, pool, blocked, review.id in drafted, standing)
+        is_drafted, silent_us = review.id in drafted, silent.get(review.reviewer_id or "")
+        around = InboxContext(person, now_us, authored, pool, blocked, is_drafted, standing, silent_us)
         place = rules.place(review, around)
         if place.cause is None:
             put(place, review)

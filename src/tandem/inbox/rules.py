@@ -48,6 +48,7 @@ class InboxContext:
         blocked: A pool for the project that starts nothing now; None if there is none.
         drafted: Whether the person wrote something about it and has not sent it.
         standing: Whether commits of the review stand that nobody took back, as far as hooks told.
+        silent_us: Since when the program of its reviewer, one of a pool, neither writes nor works.
     """
 
     person: str
@@ -57,6 +58,7 @@ class InboxContext:
     blocked: Pool | None = None
     drafted: bool = False
     standing: bool = False
+    silent_us: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +102,10 @@ def _problem(review: Review, around: InboxContext) -> Placement | None:
     if next_action(review) == "escalate":
         return Placement("problems", "escalate", since, review.proposer_id, review.verdict_reason)
     lease = review.lease_expires_at
-    if review.held and lease is not None and around.now_us - lease > OVERDUE_SECONDS * MICROSECONDS:
-        return Placement("problems", "stuck", lease, review.reviewer_id, cause=review.reviewer_id)
+    is_overdue = lease is not None and around.now_us - lease > OVERDUE_SECONDS * MICROSECONDS
+    silent = lease if is_overdue else around.silent_us
+    if review.held and silent is not None:
+        return Placement("problems", "stuck", silent, review.reviewer_id, cause=review.reviewer_id)
     if not _is_queued(review) or around.drafted or _is_asked(review, around.person):
         return None
     is_late = around.now_us - since > STUCK_SECONDS * MICROSECONDS
