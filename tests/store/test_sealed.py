@@ -21,13 +21,13 @@ OPEN = {
         rolled_back_by sender_id sender_role sent_by settled_by speaker switched_by verdict_by
     """,
     "words of the contract: states, kinds, dates, numbers by name": """
-        auth category checks commits counter_patch_status day drain_reason end_reason format kind kinds metric mode
-        mode_after mode_before model new next_phase old origin outcome outcomes paused_kind provider rules speaker_kind
+        activity auth category checks commits counter_patch_status day drain_reason end_reason format kind kinds metric
+        mode mode_after mode_before model new next_phase old origin outcome outcomes paused_kind provider rules speaker_kind
         severity side state status threshold turn verdict
     """,
     "digests of visible contents, keyed digests, and those in tables without events": """
-        blob_after blob_before body_hash command_hash digest event_hash fingerprint hash inverse key_check login_hash
-        previous setup source
+        blob blob_after blob_before body_hash command_hash digest event_hash fingerprint hash inverse key_check
+        login_hash previous setup source
     """,
     "what people, agents and programs write for others to read": """
         affected_files attention body changes claim data definition delta failure feature file ground host intent lines
