@@ -51,7 +51,7 @@ def test_real_reviewers_are_watched_started_drained_and_ended(
         write(page, "Why it is paused", "Out to lunch", "Pause")
         expect(page.get_by_text("Out to lunch")).to_be_visible()
         page.goto("/")
-        expect(page.get_by_role("region", name="Problems")).to_contain_text("The pool is paused")
+        expect(page.get_by_role("region", name="Problems")).to_contain_text("ada paused custom on")
         page.goto("/reviewers")
         page.get_by_role("button", name="Resume").click()
         expect(page.get_by_role("heading", name=re.compile("running"))).to_be_visible()

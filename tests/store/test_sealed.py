@@ -22,8 +22,8 @@ OPEN = {
     """,
     "words of the contract: states, kinds, dates, numbers by name": """
         activity auth category checks commits counter_patch_status day drain_reason end_reason format kind kinds metric
-        mode mode_after mode_before model new next_phase old origin outcome outcomes paused_kind provider rules speaker_kind
-        severity side state status threshold turn verdict
+        mode mode_after mode_before model new next_phase old origin outcome outcomes paused_kind provider rules
+        speaker_kind severity side state status threshold turn verdict
     """,
     "digests of visible contents, keyed digests, and those in tables without events": """
         blob blob_after blob_before body_hash command_hash digest event_hash fingerprint hash inverse key_check
