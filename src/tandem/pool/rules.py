@@ -107,6 +107,7 @@ _CAUSES: Final = {
 _WERE: Final = ("rate limited (429)", "not logged in")
 
 _LONGEST_CAUSE = 100
+_LONGEST_LAST = 300
 
 
 class Pool(NamedTuple):
@@ -360,7 +361,10 @@ def failures_in_a_row(newest_first: Sequence[Reviewer], forgiven: int) -> int:
 def how_failed(newest: Reviewer | None) -> str:
     """How the newest of several that ended at once did so, in words that go on after their number."""
     cause = newest.end_cause if newest is not None else None
-    return f"were {cause}" if cause in _WERE else f"ended at once: {cause}" if cause else "ended at once"
+    if newest is None or cause is None or cause in _WERE:
+        return f"were {cause}" if cause else "ended at once"
+    last = (newest.end_reason or "").partition(END_OF_LOG)[2].strip()
+    return f"ended at once: {cause}" + (f" ({last[-_LONGEST_LAST:]})" if last else "")
 
 
 def circuit_seconds(times_opened: int) -> int:
