@@ -26,7 +26,7 @@ def test_events_come_by_themselves_are_filtered_and_resumed(page: Page, shop: De
     page.get_by_role("link", name="Only what happens from here on").click()
     expect(page.get_by_text("Nothing has happened since.")).to_be_visible()
     place = page.url
-    shop.say(review, "reviewer", reviewer_id="rita")
+    shop.say(review, "proposer")
     expect(rows.nth(1)).to_contain_text("message sent")
     page.goto(f"/activity?review_id={review}&kind=review_claimed")
     expect(rows).to_have_count(2)
