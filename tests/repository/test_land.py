@@ -8,6 +8,7 @@ import signal
 import time
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
@@ -492,8 +493,11 @@ def test_a_landing_that_is_killed_at_any_moment_ends_right_when_it_is_run_again(
             after = chance.uniform(0.2, 3.5)
             time.sleep(after)
             if number % 2:
-                for child in psutil.Process(process.pid).children(recursive=True) if process.poll() is None else ():
-                    child.kill()
+                # Any of them may end by itself meanwhile.
+                with suppress(psutil.NoSuchProcess):
+                    for child in psutil.Process(process.pid).children(recursive=True):
+                        with suppress(psutil.NoSuchProcess):
+                            child.kill()
             process.kill()
             finish(process)
         where = gated.head()
