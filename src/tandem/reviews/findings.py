@@ -185,24 +185,23 @@ def ruled(
     here = (known | {one.id: one for one in rows}).values()
     blocking = [one for one in here if blocks(one, threshold)]
     if given.verdict == "approved":
-        kept = blocking or ([] if is_person else _elsewhere(unit, review, here, threshold))
+        kept = blocking or ([] if is_person else _elsewhere(unit, current, review, here, threshold))
         return _approving(review, rows, kept, {one.id for one in new}, is_person=is_person)
     if is_person or given.verdict == "rejected":
         return Ruling(given.verdict, rows)
     may_approve = asks and request.findings and request.read_all and request.counter_patch is None
-    if may_approve and not blocking and not _elsewhere(unit, review, here, threshold):
+    if may_approve and not blocking and not _elsewhere(unit, current, review, here, threshold):
         note = "Stored as approved with notes: all that you found is small, came late, or was there before."
         return Ruling("approved", rows, notes=(note,))
     # A comment over blocking findings goes on as a request for changes would.
     return Ruling(given.verdict, rows, attention=_disagreement(review, blocking) if asks or blocking else None)
 
 
-def _elsewhere(unit: Unit, review: Review, here: Iterable[Finding], threshold: str) -> list[Finding]:
+def _elsewhere(unit: Unit, current: Round, review: Review, here: Iterable[Finding], threshold: str) -> list[Finding]:
     """The findings in other reviews that block: the gate opens for the content, whichever review approves it.
 
     Not those that this one goes on with, and somebody settled here, on the same bytes.
     """
-    current = reviews.get_round(unit, review.id, review.round)
     found = finding_queries.list_elsewhere(unit, review, current.entries())
     over = [one for one in here if one.state in finding_rules.OVER]
 
@@ -395,9 +394,8 @@ async def answer_finding(services: Services, caller: Caller, request: AnswerFind
             who = _answerer(before, caller)
             found = finding_rules.after(finding, request.answer, who, request.reason)
         else:
-            who = _settler(unit, services, before, caller, request)
+            who, current = _settler(unit, services, before, caller, request)
             names, is_person = caller.names(who), is_by_person(unit, services, caller, who)
-            current = reviews.get_round(unit, before.id, before.round)
             found = _settled(finding, current, request, names, who, is_person=is_person)
             _check_standing(before, found, threshold)
         known[found.id] = found
@@ -429,19 +427,21 @@ def _answerer(review: Review, caller: Caller) -> str:
     return caller.agent or review.proposer_id
 
 
-def _settler(unit: Unit, services: Services, review: Review, caller: Caller, request: AnswerFinding) -> str:
-    """Who settles: a person, or the agent that holds the claim or gave the verdict; never for their own change."""
+def _settler(
+    unit: Unit, services: Services, review: Review, caller: Caller, request: AnswerFinding
+) -> tuple[str, Round]:
+    """Who settles, and on which round: a person, or the agent that holds it or gave the verdict; never of their own."""
     _check_role(caller, Role.REVIEWER)
-    who, by = request.reviewer_id or caller.operator, request.reviewer_id
+    who = request.reviewer_id or caller.operator
     if not is_by_person(unit, services, caller, who):
-        said = request.claim_generation
+        named, generation = request.reviewer_id, request.claim_generation
         _, who = claims.reviewer_step(
-            Action.REVIEWER_MESSAGE, review, generation=said, reviewer_id=by, access=caller.access
+            Action.REVIEWER_MESSAGE, review, generation=generation, reviewer_id=named, access=caller.access
         )
     current = reviews.get_round(unit, review.id, review.round)
     submitter = reviews.submitter(unit, current)
     claims.check_not_own(review, caller.names(who), submitter=submitter, current=current)
-    return who
+    return who, current
 
 
 def _check_role(caller: Caller, role: Role) -> None:
