@@ -1,4 +1,4 @@
-"""What a person waits for, and what it costs: pages in a real Chromium, from a broker that is warm."""
+"""How long a person waits, and the cost of it: pages in a real Chromium, from a broker that is warm."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -120,6 +120,8 @@ class ModelFinding:
     born: int = 0
     reopenings: int = 0
     is_lesson: bool = False
+    settled_round: int = 0
+    """The round in which it was verified: those before it have the fault."""
 
     def blocks(self, threshold: str) -> bool:
         """Whether it keeps an approval back."""
@@ -139,6 +141,12 @@ class ModelFinding:
         """Whether a content brings the file that it was written on."""
         return self.bytes is not None and self.bytes == bytes_of(content, self.fault.place[0])
 
+    def meets(self, was: str, content: str) -> bool:
+        """Whether a content brings its file, or any of the whole change, as it was in another one."""
+        about = self.fault.place[0]
+        files = FILES if about is None and self.state in UNSETTLED else (about,)
+        return any(bytes_of(was, file) == bytes_of(content, file) is not None for file in files if file)
+
     @property
     def identity(self) -> tuple[object, ...]:
         """The facts that tell it from others where its change comes again."""
@@ -153,31 +161,33 @@ class Shop:
     reviews: dict[str, Reviewed] = field(default_factory=dict[str, "Reviewed"])
     clock: Iterator[int] = field(default_factory=itertools.count)
 
-    def elsewhere(self, review: Reviewed, here: Iterable[ModelFinding]) -> list[ModelFinding]:
-        """What other reviews keep an approval of the same content or file back by: an agent's unless they approve."""
-        return [
-            one
-            for other in self.reviews.values()
-            for one in other.findings.values()
-            if other is not review and one.blocks(self.threshold)
-            if other.content_of(one) == review.content or one.is_on(review.content)
-            if one.is_person or (other.approved is None and other.state != "approved")
-            if not review.has_settled(one, here)
-        ]
+    def elsewhere(self, review: Reviewed, here: Iterable[ModelFinding], *, is_person: bool) -> list[ModelFinding]:
+        """What other reviews keep an approval of the same content, or a part of it, back by."""
+        others = [one for one in self.reviews.values() if one is not review]
+        found = newest(
+            (one, stands)
+            for other in others
+            for one, stands in other.met_by(review.content, lambda one, at=other: one.is_person or not at.is_approved)
+        )
+        kept = [one for one in found if one.blocks(self.threshold) and not review.has_settled(one, here)]
+        return [one for one in kept if not is_person or (one.is_person and not one.is_request)]
 
     def going_on(self, content: str, parent: str | None) -> list[ModelFinding]:
-        """The open findings of the parent of a new review, and of the same content without approval."""
-        same = [one for one in self.reviews.values() if one.is_over and one.was_open_on(content)]
-        same.sort(key=lambda one: one.touched)
-        before = [*same, *([self.reviews[parent]] if parent else [])]
-        over = [one for review in self.reviews.values() if review.is_over for one in review.findings.values()]
-        on_files = sorted((one for one in over if one.is_on(content)), key=lambda one: one.born)
-        there = [*on_files, *(one for review in before for one in review.findings.values())]
-        still = {one.identity: one for one in there if one.state in UNSETTLED}
+        """The open findings of the parent of a new review, and those on its content without approval."""
         came_from = {id(one): other for other in self.reviews.values() for one in other.findings.values()}
+        there = self.reviews[parent].findings.values() if parent else ()
+        known = [(one, True) for one in there if one.state in UNSETTLED]
+        for other in self.reviews.values():
+            met = other.met_by(content, lambda _, at=other: at.is_over)
+            known += ((one, stands) for one, stands in met if other.is_over or one.state in SETTLED or stands)
         return [
-            replace(one, round=0, changed=one.changed or one.differs(came_from[id(one)].content_of(one), content))
-            for one in still.values()
+            replace(
+                back(one),
+                round=0,
+                settled_round=0,
+                changed=one.changed or one.differs(came_from[id(one)].content_of(one), content),
+            )
+            for one in newest(known, as_is=True)
         ]
 
     def is_known_alarm(self, known_by: tuple[str, ...], severity: str) -> bool:
@@ -185,6 +195,20 @@ class Shop:
         known = (one for review in self.reviews.values() for one in review.findings.values() if one.is_lesson)
         graver = GRAVITY.index(severity)
         return any(one.known_by == known_by and GRAVITY.index(one.fault.severity) >= graver for one in known)
+
+
+SETTLED = ("verified", "upheld")
+
+
+def newest(known: Iterable[tuple[ModelFinding, bool]], *, as_is: bool = False) -> list[ModelFinding]:
+    """Those that stand, of each that went on to other reviews the newest; opened again unless `as_is`."""
+    found = {one.identity: (one, stands) for one, stands in sorted(known, key=lambda pair: pair[0].born)}
+    return [one if as_is else back(one) for one, stands in found.values() if stands]
+
+
+def back(one: ModelFinding) -> ModelFinding:
+    """A finding whose lines come again as they were."""
+    return one if one.state in UNSETTLED else replace(one, state="reopened", reopenings=one.reopenings + 1)
 
 
 def lines_of(content: str, file: str) -> list[str]:
@@ -210,6 +234,8 @@ class Reviewed(ModelReview):
     """Whether agents do not agree, so that a person decides."""
     decided: dict[int, str] = field(default_factory=dict[int, str])
     """The contents of the rounds that were decided, by their numbers."""
+    asked: bool = False
+    """Whether the person who holds it commented last."""
     approved_at: str = "major"
     """The threshold at which it was approved."""
     touched: int = 0
@@ -245,9 +271,25 @@ class Reviewed(ModelReview):
             return True
         return own == after != before if one.bytes is None else one.is_on(after) and not one.is_on(before)
 
-    def was_open_on(self, content: str) -> bool:
-        """Whether somebody found something on it that no one settled."""
-        return any(self.content_of(one) == content for one in self.findings.values() if one.state in UNSETTLED)
+    def met_by(self, content: str, stands: Callable[[ModelFinding], bool]) -> Iterator[tuple[ModelFinding, bool]]:
+        """The findings on a content that comes again, and which of them stand there."""
+        for one in self.findings.values():
+            rounds = [(at, now.content) for at, now in enumerate(self.rounds, 1) if at >= max(one.round, 1)]
+            if one.state in UNSETTLED and any(was == content or one.meets(was, content) for _, was in rounds):
+                yield one, stands(one)
+            elif one.state in SETTLED:
+                wrong = self.rounds[one.settled_round - 1].content if one.settled_round else None
+                whole = [at for at, was in rounds if was == content]
+                part = [at for at, was in rounds if one.meets(was, content)]
+                is_back = one.state == "verified" and wrong is not None
+                again = is_back and wrong != content and any(at < one.settled_round for at in whole)
+                again |= is_back and not one.meets(str(wrong), content) and any(at < one.settled_round for at in part)
+                if whole or part:
+                    yield one, again
+
+    @property
+    def is_approved(self) -> bool:
+        return self.approved is not None or self.state == "approved"
 
     @property
     def is_over(self) -> bool:
@@ -276,6 +318,18 @@ class Reviewed(ModelReview):
         super().close()
         self.attention = False
 
+    def revise(self, author: str, content: str) -> None:
+        super().revise(author, content)
+        self._hear_first()
+
+    def release(self, generation: int) -> None:
+        super().release(generation)
+        self._hear_first()
+
+    def _hear_first(self) -> None:
+        """A person whose claim has ended reads the answer first."""
+        self.attention, self.asked = self.attention or self.asked, False
+
     def withdraw(self, by: Actor) -> None:
         if self.approved is None:
             raise Refused("INVALID_TRANSITION")
@@ -283,6 +337,7 @@ class Reviewed(ModelReview):
             raise Refused("NOT_CLAIMANT")
         self.approved = None
         self.decided[self.round] = self.content
+        self.new = [self._requested(by)] if by.is_person else []
         if self.state == "approved":
             self.state, self.last_reviewer = "changes_requested", by.name
 
@@ -297,31 +352,45 @@ class Reviewed(ModelReview):
         ]:
             raise Refused(*wrong)
         now = self.rounds[-1]
-        changed = {name: settled(self.findings[name], now, answer, by) for name, answer in said.answers.items()}
+        changed = {
+            name: settled(self.findings[name], now, answer, by, self.round) for name, answer in said.answers.items()
+        }
         if said.verdict == "approved" and by.is_person:
             changed = self._requests_met(by) | changed
         new = [self._made(shop, by, one) for one in said.found]
         asks = said.verdict == "changes_requested"
-        if asks and by.is_person and not any(one.blocks(shop.threshold) for one in (*changed.values(), *new)):
-            new.append(ModelFinding(Fault("major", claim=WHY), by.name, by.is_person, self.round, is_request=True))
+        refuses = by.is_person and said.verdict in ("changes_requested", "rejected")
+        if refuses and not any(one.blocks(shop.threshold) for one in (*changed.values(), *new)):
+            new.append(self._requested(by))
         known = self.findings | changed
         blocking = [one for one in (*known.values(), *new) if one.blocks(shop.threshold)]
-        is_met = not by.is_person and bool(shop.elsewhere(self, known.values()))
-        stored = self._stored(by, said, blocking, new, is_met=is_met)
+        is_met = bool(shop.elsewhere(self, known.values(), is_person=by.is_person))
+        late = not blocking and any(
+            one.state == "late" and replace(one, state="open").blocks(shop.threshold) for one in new
+        )
+        stored = self._stored(by, said, blocking, new, is_met=is_met, is_late=late)
         self.findings, self.new = known, new
         goes_on = stored == said.verdict != "rejected" and not by.is_person and (asks or blocking)
-        often = self.round >= MOST or any(one.reopenings >= MOST for one in blocking)
+        self.asked = stored == "comment" and by.is_person
+        often = self.round >= MOST or late or any(one.reopenings >= MOST for one in blocking)
         self._after_verdict(shop, stored, is_disputed=bool(goes_on and often))
 
     def _stored(
-        self, by: Actor, said: Said, blocking: list[ModelFinding], new: list[ModelFinding], *, is_met: bool
+        self,
+        by: Actor,
+        said: Said,
+        blocking: list[ModelFinding],
+        new: list[ModelFinding],
+        *,
+        is_met: bool,
+        is_late: bool,
     ) -> str | None:
         """The verdict that is stored; None if the review is left to a person."""
         if said.verdict == "approved":
-            if any(one in new or by.is_person or not one.is_person for one in blocking):
+            if any(one in new or by.is_person or not one.is_person for one in blocking) or (by.is_person and is_met):
                 raise Refused("OPEN_FINDINGS")
             return None if blocking or is_met else "approved"
-        is_small = said.found and said.read_all and not blocking and said.patch is None
+        is_small = said.found and said.read_all and not blocking and not is_late and said.patch is None
         if said.verdict == "changes_requested" and not by.is_person and is_small and not is_met:
             return "approved"
         return said.verdict
@@ -340,11 +409,15 @@ class Reviewed(ModelReview):
             self.approved_at = shop.threshold
             self.attention = is_disputed
 
+    def _requested(self, by: Actor) -> ModelFinding:
+        """The finding for a person's decision against the change."""
+        return ModelFinding(Fault("major", claim=WHY), by.name, by.is_person, self.round, is_request=True)
+
     def _requests_met(self, by: Actor) -> dict[str, ModelFinding]:
         """A person who approves a later round, or their own request, says that it is met."""
         met = {name: one for name, one in self.findings.items() if one.is_request and one.state in UNSETTLED}
         return {
-            name: replace(one, state="verified")
+            name: replace(one, state="verified", settled_round=self.round)
             for name, one in met.items()
             if one.round < self.round or one.author == by.name
         }
@@ -390,6 +463,8 @@ class Reviewed(ModelReview):
         self.findings[name] = replace(before, state=state, answered_by=by.name)
         known = self.findings.values()
         asked = [one for one in known if one.blocks(shop.threshold)] or [one for one in known if one.state in UNSETTLED]
+        if self.held and all(one.state in ANSWERS for one in asked):
+            self.asked = False
         is_contested = all(one.state in ("refuted", "deferred") for one in asked)
         if is_contested and self.state == "changes_requested" and self.patch is None:
             self.state, self.last_reviewer = "pending", None
@@ -407,13 +482,13 @@ class Reviewed(ModelReview):
                 raise Refused("NOT_CLAIMANT")
         if self.is_own(by.name):
             raise Refused("SELF_APPROVAL")
-        found = settled(self.findings[name], self.rounds[-1], answer, by)
+        found = settled(self.findings[name], self.rounds[-1], answer, by, self.round)
         if self.approved is not None and found.blocks(shop.threshold):
             raise Refused("INVALID_TRANSITION")
         self.findings[name] = found
 
 
-def settled(before: ModelFinding, now: Round, answer: str, by: Actor) -> ModelFinding:
+def settled(before: ModelFinding, now: Round, answer: str, by: Actor, number: int) -> ModelFinding:
     """A finding as a reviewer settles or reopens it."""
     if now.is_accepted_patch and is_one(by.name, now.author) and not is_one(by.name, before.author):
         raise Refused("SELF_APPROVAL")
@@ -430,6 +505,7 @@ def settled(before: ModelFinding, now: Round, answer: str, by: Actor) -> ModelFi
         state=answer,
         is_lesson=teaches,
         reopenings=before.reopenings + again,
+        settled_round=number if answer == "verified" else 0,
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.acceptance.finding import MAJOR, NIT, answered, found
@@ -138,7 +140,12 @@ def test_p11_what_a_reviewer_settles_where_it_goes_on_needs_nothing_more(agents:
     assert len(settled) == 2
     agents.decide(again["review_id"], "approved", answers=settled)
     assert shop.is_open_for(again["digest"])
-    # On other bytes it says nothing of these.
+
+
+def test_p11_what_is_settled_on_other_bytes_says_nothing_of_these(agents: AgentDesk, shop: Desk):
+    review = shop.put_up(diff=edited())
+    agents.decide(review, "changes_requested", findings=[MAJOR, {"severity": "major", "claim": "Of the whole."}])
+    shop.do("close_review", review_id=review)
     other = shop.put_up(diff=edited(text="best"), parent_id=review)
     agents.decide(
         other,
@@ -211,3 +218,104 @@ def test_p11_a_counter_patch_brings_a_fault_back_as_a_revision_does(
     shop.accept(review, patch["counter_patch_id"])
     assert [one["state"] for one in found(shop, review)] == ["reopened", "reopened"]
     broker.assert_intact()
+
+
+def blocked(desk: Desk, agents: AgentDesk, **proposal: Any) -> bool:
+    """Whether an agent's approval of another change waits for a person, and the gate stays closed."""
+    put_up = desk.put_up_whole(**proposal)
+    given = agents.decide(put_up["review_id"], "approved", read_all=True)
+    return given["verdict"] == "comment" and not desk.is_open_for(put_up["digest"])
+
+
+@pytest.mark.parametrize("verdict", ["changes_requested", "rejected"])
+def test_p11_what_a_person_decided_against_a_change_holds_for_its_parts(agents: AgentDesk, shop: Desk, verdict: str):
+    review = shop.put_up(diff=both())
+    shop.decide(review, verdict, reason="The wrong design.")
+    [request] = found(shop, review)
+    assert (request["claim"], request["source"], request["blocking"]) == ("The wrong design.", "person", True)
+    for part in (edited("a.txt"), edited("b.txt"), both()):
+        assert blocked(shop, agents, diff=part)
+    assert not blocked(shop, agents, diff=edited("a.txt", text="best"))
+
+
+def test_p11_a_finding_counts_for_every_round_in_which_it_was_open(agents: AgentDesk, shop: Desk):
+    review = shop.put_up(diff=edited(text="good"))
+    shop.decide(review, "changes_requested", findings=[{**MAJOR, "line": 9}])
+    shop.revise(review, diff=edited())
+    assert blocked(shop, agents, diff=edited())
+    shop.do("close_review", review_id=review)
+    again = shop.put_up(diff=edited())
+    assert [(one["line"], one["state"]) for one in found(shop, again)] == [(9, "open")]
+
+
+def test_p11_a_fault_that_was_corrected_comes_back_with_its_bytes_only(agents: AgentDesk, shop: Desk):
+    review = shop.put_up(diff=both())
+    shop.decide(review, "changes_requested", findings=[MAJOR])
+    shop.revise(review, diff=both("best"))
+    [fault] = found(shop, review)
+    shop.decide(review, "approved", answers=[{"finding_id": fault["finding_id"], "answer": "verified"}])
+    again, corrected = shop.put_up(diff=edited()), shop.put_up(diff=edited(text="best"))
+    assert [(one["state"], one["settled_reason"]) for one in found(shop, again)] == [
+        ("reopened", "Its lines are back.")
+    ]
+    assert found(shop, corrected) == []
+
+
+def test_p11_what_was_settled_once_does_not_rise_again_with_the_same_content(agents: AgentDesk, shop: Desk):
+    reviews = []
+    for _ in range(3):
+        reviews.append(shop.put_up(diff=edited()))
+        if len(reviews) == 1:
+            shop.decide(reviews[0], "changes_requested", findings=[MAJOR])
+        shop.do("close_review", review_id=reviews[-1])
+    last = shop.put_up(diff=edited())
+    [fault] = found(shop, last)
+    said = {"finding_id": fault["finding_id"], "reason": "It is meant so."}
+    shop.do("answer_finding", review_id=last, answer="refuted", **said)
+    shop.decide(last, "approved", answers=[{**said, "answer": "upheld"}])
+    assert not blocked(shop, agents, diff=edited(), phase="2")
+
+
+def test_p11_a_person_hears_of_a_persons_finding_on_the_same_content(agents: AgentDesk, shop: Desk):
+    first, second = shop.put_up(diff=edited()), shop.put_up(diff=edited(), phase="2")
+    shop.decide(first, "changes_requested", findings=[MAJOR])
+    [fault] = found(shop, first)
+    generation = shop.claim(second, "wanda")
+    approval = {"review_id": second, "verdict": "approved", "reviewer_id": "wanda", "claim_generation": generation}
+    envelope = shop.call("submit_verdict", **approval)
+    assert envelope["error"]["code"] == "OPEN_FINDINGS"
+    assert first in envelope["error"]["message"]
+    settled = {"finding_id": fault["finding_id"], "answer": "verified", "reviewer_id": "wanda"}
+    shop.do("answer_finding", review_id=first, **settled)
+    shop.do("submit_verdict", **approval)
+
+
+def test_p11_who_finds_a_fault_hears_where_the_same_content_is_approved(agents: AgentDesk, shop: Desk):
+    first, second = shop.put_up(diff=edited()), shop.put_up(diff=edited(), phase="2")
+    agents.decide(first, "approved")
+    [note] = shop.decide(second, "changes_requested", findings=[MAJOR])["notes"]
+    assert note.startswith(f"{first} approves the same content")
+
+
+def test_p11_no_agent_approves_again_what_a_person_withdrew(agents: AgentDesk, shop: Desk):
+    created = shop.put_up_whole(diff=edited())
+    review = created["review_id"]
+    agents.decide(review, "approved")
+    shop.do("withdraw_approval", review_id=review, withdrawn_by="rita", reason="It loses data.")
+    [request] = found(shop, review)
+    assert (request["claim"], request["author"], request["blocking"]) == ("It loses data.", "rita", True)
+    assert agents.decide(review, "approved")["verdict"] == "comment"
+    assert not shop.is_open_for(created["digest"])
+
+
+@pytest.mark.parametrize("way", ["release", "revise"])
+def test_a_person_who_commented_reads_the_answer_before_an_agent_decides(agents: AgentDesk, shop: Desk, way: str):
+    review = shop.put_up(diff=edited())
+    generation = shop.claim(review, "rita")
+    shop.verdict(review, "comment", generation, reviewer_id="rita", reason="Does this lose data?")
+    if way == "release":
+        shop.do("release_claim", review_id=review, claim_generation=generation)
+    else:
+        shop.revise(review, diff=edited(text="best"))
+    assert "rita" in shop.status(review)["attention"]
+    agents.refused("INVALID_TRANSITION", "claim_review", review_id=review, reviewer_id="rev-1")

@@ -316,7 +316,8 @@ class FindingsMachine(RuleBasedStateMachine):
                 who, sent = self._holder(review), {"claim_generation": generation}
                 self._both(who, review, lambda model, _: model.release(generation), "release_claim", **sent)
             case "withdraw":
-                self._both(who, review, Reviewed.withdraw, "withdraw_approval", reason=WHY)
+                if self._both(who, review, Reviewed.withdraw, "withdraw_approval", reason=WHY):
+                    self._learn(review, self.shop.reviews[review].new)
             case "retry":
                 self._both(who, review, Reviewed.retry, "retry_review")
             case "lesson" if found:

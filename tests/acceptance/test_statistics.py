@@ -38,7 +38,7 @@ def approved_in_two_rounds(steward: Steward, cost_usd: float | None, *findings: 
     Nits are refuted, all others corrected.
     """
     desk = steward.desk
-    review = desk.put_up(diff=edited())
+    review = desk.put_up(diff=edited(text=steward.supervisor_id))
     reviewer = steward.one()
     run(steward, reviewer, cost_usd, verdict="changes_requested", reason="not yet", findings=[*findings])
     listed = desk.do("list_findings", review_id=review)["findings"]
@@ -123,7 +123,8 @@ def test_what_happened_before_an_upgrade_is_counted(
             database_settings,
             "DELETE FROM counters WHERE metric = 'rounds' OR (category = '' AND day = '')",
             "ALTER TABLE reviewers DROP COLUMN activity",
-            "DROP INDEX ix_findings_blob",
+            "DROP TABLE contested_files",
+            "ALTER TABLE findings DROP COLUMN settled_round",
             "ALTER TABLE findings DROP COLUMN blob",
             "ALTER TABLE findings DROP COLUMN changed",
             "UPDATE alembic_version SET version_num = '0026_drafts'",

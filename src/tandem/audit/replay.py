@@ -46,7 +46,7 @@ EVENT_PARTS: dict[str, tuple[EventKind, ...]] = {
     "review round": (_Kind.REVIEW_CREATED, _Kind.REVIEW_REVISED),
     "review verdict": (_Kind.VERDICT_SUBMITTED, _Kind.VERDICT_COMMENT, _Kind.APPROVAL_WITHDRAWN),
     "review round findings": (_Kind.REVIEW_CREATED, _Kind.REVIEW_REVISED),
-    "review verdict findings": (_Kind.VERDICT_SUBMITTED, _Kind.VERDICT_COMMENT),
+    "review verdict findings": (_Kind.VERDICT_SUBMITTED, _Kind.VERDICT_COMMENT, _Kind.APPROVAL_WITHDRAWN),
     # As earlier versions kept findings.
     "review verdict messages": (_Kind.VERDICT_SUBMITTED, _Kind.VERDICT_COMMENT),
     "review findings": (_Kind.FINDING_ANSWERED, _Kind.FINDING_SETTLED, _Kind.LESSON_REMOVED),

@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Final
 
 from tandem.git.travel import Place
 from tandem.reviews import finding_queries, finding_rules, places
 from tandem.reviews import queries as reviews
 from tandem.reviews.contents import Content
 from tandem.reviews.context import Services
-from tandem.reviews.finding_rules import Finding
+from tandem.reviews.finding_rules import Finding, blocks
+from tandem.reviews.rounds import Round
 from tandem.reviews.rules import Review
 from tandem.store.base import Unit
 
-BROKER: Final = "broker"
-
 
 def going_on(unit: Unit, project: str, parent_id: str | None, content: Content) -> list[Finding]:
-    """The open findings that a new review goes on with: of its parent, of those of its content, and on files of it."""
-    before = reversed(finding_queries.refused_before(unit, project, parent_id, content.digest))
-    there = (one for name in before for one in finding_queries.list_of_review(unit, name))
-    found = (*finding_queries.list_refused(unit, project, content.changes), *there)
-    still = (one for one in found if one.is_open and one.source != "check")
+    """The findings that a new review goes on with: the open ones of its parent, and those that stand on its content."""
+    there = finding_queries.list_of_review(unit, parent_id) if parent_id else []
+    found = [(one, True) for one in there if one.is_open and one.source != "check"]
+    found += finding_queries.list_refused(unit, project, content.digest, content.changes)
+    found.sort(key=lambda known: (known[0].seq, known[0].position))
     # Of one that went on several times the newest.
-    return list({one.identity: one for one in still}.values())
+    newest = {one.identity: (one, stands) for one, stands in found}
+    return [one for one, stands in newest.values() if stands]
 
 
 async def with_places(
@@ -89,4 +89,36 @@ def reopened(unit: Unit, review: Review, content: Content) -> tuple[Finding, ...
         return own is not None and own == content.digest != before.digest
 
     back = (one for one in asked if is_back(one))
-    return tuple(finding_rules.after(one, "reopened", BROKER, "Its lines are back.") for one in back)
+    return tuple(finding_rules.brought_back(one) for one in back)
+
+
+def approved_elsewhere(unit: Unit, review: Review) -> tuple[str, ...]:
+    """That the same content is approved by another review, which a finding here does not alter."""
+    found = reviews.list_approving(unit, review)
+    return tuple(
+        f"{name} approves the same content, which passes the gate until that is withdrawn"
+        f" (tandem review withdraw {name} --reason)."
+        for name in found
+    )
+
+
+def elsewhere(
+    unit: Unit, current: Round, review: Review, here: Iterable[Finding], threshold: str, *, is_person: bool
+) -> list[Finding]:
+    """The findings in other reviews that block: the gate opens for the content, whichever review approves it.
+
+    Not those that this one goes on with, and somebody settled here, on the same bytes. A person overrules agents, and
+    may say that the changes are made that another person asked for.
+    """
+    found = finding_queries.list_elsewhere(unit, review, current.entries())
+    over = [one for one in here if one.state in finding_rules.OVER]
+
+    def is_over(one: Finding) -> bool:
+        same = (mine for mine in over if (mine.identity, mine.blob) == (one.identity, one.blob))
+        return any(
+            one.blob is not None or reviews.get_round(unit, review.id, mine.round).digest == review.digest
+            for mine in same
+        )
+
+    kept = (one for one in found if blocks(one, threshold) and not is_over(one))
+    return [one for one in kept if not is_person or (one.source == "person" and not one.is_request)]

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from functools import cache
-from typing import Final
+from collections.abc import Sequence
+from functools import cache, partial
+from typing import Any, Final, Literal
 
-from sqlalchemy import ColumnElement, and_, bindparam, select, text, tuple_
+from sqlalchemy import ColumnElement, FromClause, Select, and_, bindparam, case, exists, or_, select, text, tuple_
 
 from tandem.errors import NotFound
 from tandem.git.changes import Change
-from tandem.reviews import tables
-from tandem.reviews.finding_rules import Finding, is_grave
+from tandem.reviews import finding_rules, tables
+from tandem.reviews.finding_rules import OVER, Finding, is_grave
 from tandem.reviews.rules import Review
 from tandem.store.base import Unit
 from tandem.store.keys import keys_table, list_by_keys
@@ -41,57 +41,62 @@ _lesson = Statement(
     .limit(100)
 )
 _r, _round = tables.reviews.c, tables.rounds.c
+_c = tables.contested_files.c
 _unapproved = (_r.state != "approved") & (_r.outcome.is_(None) | (_r.outcome != "approved"))
-# What a proposer alone does, as to close it, settles nothing.
-_counting = (_r.id != bindparam("but"), (_f.source == "person") | ((_f.source == "agent") & _unapproved))
-_refused_ones = (_r.state.in_(["rejected", "closed"]), _unapproved)
-_of_content = (
-    # A review may have gone on to other content since they were written.
-    tables.rounds.join(tables.findings, (_f.review_id == _round.review_id) & (_f.round == _round.round)).join(
-        tables.reviews, _r.id == _f.review_id
-    )
-)
-_is_open_of_content = (*equal(_r, "project"), *equal(_round, "digest"), text(f"findings.{tables.OPEN_FINDINGS}"))
-_elsewhere = Statement(
-    select(tables.findings)
-    .select_from(_of_content)
-    .where(*_is_open_of_content, *_counting)
-    # The gravest first, as the words happen to have it.
-    .order_by(_f.severity, _f.seq, _f.position)
-    .limit(100)
-)
-_refused = Statement(
-    select(_r.id, _r.event_seq)
-    .distinct()
-    .select_from(_of_content)
-    .where(*_is_open_of_content, *_refused_ones)
-    .order_by(_r.event_seq.desc())
-    .limit(100)
-)
+_is_open = text(f"findings.{tables.OPEN_FINDINGS}")
+_is_over = _f.state.in_(sorted(OVER))
+_is_refused = _r.state.in_(["rejected", "closed"]) & _unapproved
+_Which = Literal["elsewhere", "refused"]
+_WHICH: Final = {
+    # What a proposer alone does, as to close it, settles nothing.
+    "elsewhere": (_r.id != bindparam("but"), _is_open & ((_f.source == "person") | _unapproved)),
+    "refused": (_is_refused | _is_over, _is_open & _is_refused),
+}
+"""Which findings count that come again, beside those that are settled, and which of those that are open stand."""
 
 
-def _on_files(count: int, *conditions: ColumnElement[bool]) -> Statement:
-    keys = keys_table(count, "file", "blob")
-    same = and_(_f.file == keys.c.file, _f.blob == keys.c.blob, _f.project == bindparam("project"))
-    return Statement(
-        select(tables.findings)
-        .select_from(keys)
-        .join(tables.findings, same)
+def _standing(which: _Which, source: FromClause, number: Any, same: ColumnElement[bool]) -> Select[Any]:
+    """The findings of rounds that come again, each with whether it stands there.
+
+    One stands while it is open; and one that was verified in a later round, of other content, stands again.
+    """
+    condition, stands = _WHICH[which]
+    is_back = (_f.state == "verified") & (_f.settled_round > number) & ~same
+    flag = case((or_(stands, is_back), 1), else_=0).label("stands")
+    return (
+        select(tables.findings, flag)
+        .select_from(source)
         .join(tables.reviews, _r.id == _f.review_id)
-        .where(text(f"findings.{tables.OPEN_FINDINGS}"), *conditions)
-        .order_by(_f.severity, _f.seq, _f.position)
+        .where(_f.source != "check", or_(_is_open, _is_over), _f.round <= number, condition)
+        .order_by(flag.desc(), _f.severity, _f.seq, _f.position)
         .limit(bindparam("limit"))
     )
 
 
 @cache
-def _elsewhere_on_files(count: int) -> Statement:
-    return _on_files(count, *_counting)
+def _of_content(which: _Which) -> Statement:
+    later = tables.rounds.alias("later")
+    same = exists().where(
+        later.c.review_id == _f.review_id, later.c.round == _f.settled_round, later.c.digest == _round.digest
+    )
+    source = tables.rounds.join(tables.findings, _f.review_id == _round.review_id)
+    found = _standing(which, source, _round.round, same)
+    return Statement(found.where(*equal(_r, "project"), *equal(_round, "digest")))
 
 
 @cache
-def _refused_on_files(count: int) -> Statement:
-    return _on_files(count, *_refused_ones)
+def _of_files(which: _Which, count: int) -> Statement:
+    keys = keys_table(count, "path", "blob_after")
+    later = tables.contested_files.alias("later")
+    same = exists().where(
+        *(later.c[name] == _c[name] for name in ("project", "path", "blob_after", "review_id")),
+        later.c.round == _f.settled_round,
+    )
+    there = and_(_c.project == bindparam("project"), _c.path == keys.c.path, _c.blob_after == keys.c.blob_after)
+    # One about the whole change stands where any part of that comes; its correction may be in another part.
+    of_file = (_f.file == _c.path) | (_f.file.is_(None) & _is_open)
+    source = keys.join(tables.contested_files, there).join(tables.findings, and_(_f.review_id == _c.review_id, of_file))
+    return Statement(_standing(which, source, _c.round, same))
 
 
 BEFORE_ALL: Final = (0, -2)
@@ -145,28 +150,30 @@ def find_lesson(unit: Unit, project: str, fingerprint: str, severity: str) -> st
     return next((str(row[0]) for row in found if is_grave(row[1], severity)), None)
 
 
-def list_elsewhere(unit: Unit, review: Review, changes: Iterable[Change]) -> list[Finding]:
-    """The open findings on the same content in other reviews, or on a file of it; agents' not from approved ones."""
-    params = {"project": review.project, "but": review.id}
-    same = unit.list_of(Finding, _elsewhere, digest=review.digest, **params) if review.digest else []
-    return [*same, *_found_on(unit, _elsewhere_on_files, changes, **params)]
+def list_elsewhere(unit: Unit, review: Review, changes: Sequence[Change]) -> list[Finding]:
+    """The findings of other reviews that stand on the same content, or a part of it; agents' not where approved."""
+    found = _list(unit, "elsewhere", review.project, review.digest, changes, but=review.id)
+    return [one for one, stands in found if stands]
 
 
-def list_refused(unit: Unit, project: str, changes: Iterable[Change]) -> list[Finding]:
-    """The open findings on files of a content, in reviews that ended without approval; oldest first."""
-    found = _found_on(unit, _refused_on_files, changes, project=project)
-    return sorted(found, key=lambda one: (one.seq, one.position))
+def list_refused(unit: Unit, project: str, digest: str | None, changes: Sequence[Change]) -> list[tuple[Finding, bool]]:
+    """The findings on a content or a part of it, and whether they stand: open without approval, or brought back."""
+    return _list(unit, "refused", project, digest, changes)
 
 
-def _found_on(
-    unit: Unit, made: Callable[[int], Statement], changes: Iterable[Change], **params: str
-) -> Iterator[Finding]:
+def _list(
+    unit: Unit, which: _Which, project: str, digest: str | None, changes: Sequence[Change], **params: str
+) -> list[tuple[Finding, bool]]:
+    """Oldest first; of one that went on to other reviews the newest, which may have been settled."""
+    params |= {"project": project}
+    rows = unit.all(_of_content(which), digest=digest, limit=_FEW, **params) if digest else []
     ends = [(change.path, change.blob_after) for change in changes]
-    for rows in list_by_keys(unit, made, ("file", "blob"), ends, _FEW, **params):
-        yield from (Finding(*row) for row in rows)
-
-
-def refused_before(unit: Unit, project: str, parent_id: str | None, digest: str | None) -> list[str]:
-    """The newest reviews without approval that a review goes on from: its parent, and those of the same content."""
-    same = unit.all(_refused, project=project, digest=digest) if digest else []
-    return list(dict.fromkeys([*([parent_id] if parent_id else []), *(str(row[0]) for row in same)]))
+    for some in list_by_keys(unit, partial(_of_files, which), ("path", "blob_after"), ends, _FEW, **params):
+        rows += some
+    standing = {row[0] for row in rows if row[-1]}
+    known = sorted((Finding(*row[:-1]) for row in rows), key=lambda one: (one.seq, one.position))
+    newest = {one.identity: one for one in known}
+    return [
+        (one if one.is_open or one.id not in standing else finding_rules.brought_back(one), one.id in standing)
+        for one in newest.values()
+    ]

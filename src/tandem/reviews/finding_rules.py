@@ -142,10 +142,12 @@ class Finding(NamedTuple):
     is_request: int = 0
     """1 if it stands for a person's request for changes, which counts however grave it is."""
     blob: str | None = None
-    """The file as the change left it when it was written: it counts wherever the path comes to that. None for the whole
-    change, and for a file that the change does not touch: it counts for that whole change."""
+    """The file as the change left it when it was written. None for the whole change, and for a file that the change
+    does not touch: it counts for that whole change."""
     changed: int | None = None
     """1 if its lines were other ones already when it came to this review."""
+    settled_round: int | None = None
+    """The round in which it was verified: those before it have the fault."""
 
     @property
     def identity(self) -> tuple[object, ...]:
@@ -187,8 +189,8 @@ def changes(said: str, state: str) -> bool:
     return state in STEPS[said] and state != said and (said, state) != ("reopened", "open")
 
 
-def after(finding: Finding, said: str, who: str, reason: str | None) -> Finding:
-    """The finding after an answer of the proposer, or after a reviewer settled or reopened it.
+def after(finding: Finding, said: str, who: str, reason: str | None, number: int | None = None) -> Finding:
+    """The finding after an answer of the proposer, or after a reviewer settled or reopened it in the round `number`.
 
     Raises:
         InvalidTransition: Its state does not take that.
@@ -215,7 +217,13 @@ def after(finding: Finding, said: str, who: str, reason: str | None) -> Finding:
         lesson=int(teaches),
         suppressed_by=None,
         reopenings=reopenings,
+        settled_round=number if said == "verified" else None,
     )
+
+
+def brought_back(finding: Finding) -> Finding:
+    """A finding that was corrected, and whose lines come again as they were."""
+    return after(finding, "reopened", "broker", "Its lines are back.")
 
 
 def fingerprint(category: str | None, path: str, around: str, claim: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from typing import NamedTuple
 
 from tandem.contract.access import Names
@@ -11,8 +11,8 @@ from tandem.contract.caller import Caller
 from tandem.contract.operation import ALL, Role
 from tandem.errors import Forbidden, InvalidInput, InvalidTransition, OpenFindings, ReasonRequired, SelfApproval
 from tandem.git.travel import Excerpt, Spot
+from tandem.reviews import carried, contents, finding_queries, finding_rules, places, views, writing
 from tandem.reviews import claim_rules as claims
-from tandem.reviews import contents, finding_queries, finding_rules, places, views, writing
 from tandem.reviews import queries as reviews
 from tandem.reviews.context import Services, is_by_person, threshold_of
 from tandem.reviews.finding_contract import (
@@ -179,40 +179,26 @@ def ruled(
     changed = _answered(known, review, current, caller, request, given, is_person=is_person)
     new = [_made(unit, review, given, one, at, is_person=is_person) for at, one in enumerate(found)]
     asks = given.verdict == "changes_requested"
-    if asks and is_person and not any(blocks(one, threshold) for one in (*changed.values(), *new)):
-        new.append(_request(unit, services, review, given, len(new)))
+    refuses = is_person and given.verdict in ("changes_requested", "rejected")
+    if refuses and not any(blocks(one, threshold) for one in (*changed.values(), *new)):
+        new.append(requested(unit, services, review, given, len(new)))
     rows = (*changed.values(), *new)
     here = (known | {one.id: one for one in rows}).values()
     blocking = [one for one in here if blocks(one, threshold)]
     if given.verdict == "approved":
-        kept = blocking or ([] if is_person else _elsewhere(unit, current, review, here, threshold))
+        kept = blocking or carried.elsewhere(unit, current, review, here, threshold, is_person=is_person)
         return _approving(review, rows, kept, {one.id for one in new}, is_person=is_person)
+    notes = carried.approved_elsewhere(unit, review) if blocking else ()
     if is_person or given.verdict == "rejected":
-        return Ruling(given.verdict, rows)
-    may_approve = asks and request.findings and request.read_all and request.counter_patch is None
-    if may_approve and not blocking and not _elsewhere(unit, current, review, here, threshold):
-        note = "Stored as approved with notes: all that you found is small, came late, or was there before."
+        return Ruling(given.verdict, rows, notes=notes)
+    late = [one for one in new if one.state == "late" and finding_rules.is_grave(one.severity, threshold)]
+    is_small = request.findings and request.read_all and request.counter_patch is None and not blocking and not late
+    if asks and is_small and not carried.elsewhere(unit, current, review, here, threshold, is_person=False):
+        note = "Stored as approved with notes: all that you found is small, or was there before."
         return Ruling("approved", rows, notes=(note,))
     # A comment over blocking findings goes on as a request for changes would.
-    return Ruling(given.verdict, rows, attention=_disagreement(review, blocking) if asks or blocking else None)
-
-
-def _elsewhere(unit: Unit, current: Round, review: Review, here: Iterable[Finding], threshold: str) -> list[Finding]:
-    """The findings in other reviews that block: the gate opens for the content, whichever review approves it.
-
-    Not those that this one goes on with, and somebody settled here, on the same bytes.
-    """
-    found = finding_queries.list_elsewhere(unit, review, current.entries())
-    over = [one for one in here if one.state in finding_rules.OVER]
-
-    def is_over(one: Finding) -> bool:
-        same = (mine for mine in over if (mine.identity, mine.blob) == (one.identity, one.blob))
-        return any(
-            one.blob is not None or reviews.get_round(unit, review.id, mine.round).digest == review.digest
-            for mine in same
-        )
-
-    return [one for one in found if blocks(one, threshold) and not is_over(one)]
+    attention = _disagreement(review, blocking, late) if asks or blocking else None
+    return Ruling(given.verdict, rows, attention, notes)
 
 
 def _answered(
@@ -238,7 +224,8 @@ def _answered(
             # A person who approves a later round says that the request is met.
             is_earlier = one.round < review.round or one.verdict_id is None
             if one.is_request and one.is_open and (is_earlier or one.author == given.reviewer_id):
-                changed.setdefault(one.id, finding_rules.after(one, "verified", given.reviewer_id, given.reason))
+                met = finding_rules.after(one, "verified", given.reviewer_id, given.reason, review.round)
+                changed.setdefault(one.id, met)
     return changed
 
 
@@ -262,6 +249,8 @@ def _approving(
     here = [one for one in blocking if one.review_id == review.id]
     if to_settle := [one for one in here if may_settle(one, is_person=is_person)]:
         raise _open_findings(review, to_settle)
+    if is_person and blocking:
+        raise _open_findings(review, blocking)
     if not blocking:
         return Ruling("approved", rows)
     whose = ", ".join(sorted({one.author for one in blocking}))
@@ -282,8 +271,11 @@ def _open_findings(review: Review, found: list[Finding]) -> OpenFindings:
         for one in found[:_NAMED]
     )
     more = f", and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+    elsewhere = sorted({one.review_id for one in found} - {review.id})
+    what = f"Open findings of {', '.join(elsewhere)} on the same content" if elsewhere else "Open findings"
+    where = "first, there (answer_finding)" if elsewhere else "in answers"
     return OpenFindings(
-        f"Open findings keep the approval back: {said}{more}. Say of each in answers whether it is verified (it is"
+        f"{what} keep the approval back: {said}{more}. Say of each {where} whether it is verified (it is"
         " corrected), upheld (it was refuted or deferred, rightly) or reopened (it still fails); or ask for"
         " changes.",
         review_id=review.id,
@@ -296,10 +288,12 @@ def _where(one: Finding) -> str:
     return "the whole change" if one.file is None else one.file if one.line is None else f"{one.file}:{one.line}"
 
 
-def _disagreement(review: Review, blocking: list[Finding]) -> str | None:
+def _disagreement(review: Review, blocking: list[Finding], late: list[Finding]) -> str | None:
     """Why agents alone do not go on; None if they may."""
     if review.round >= ESCALATION_ROUND:
         return f"{review.round} rounds ended without agreement: a person decides."
+    if late and not blocking:
+        return f"{late[0].author} found it late, on lines that did not change ({_where(late[0])}): a person decides."
     often = next((one for one in blocking if one.reopenings >= finding_rules.MOST_ANSWERS), None)
     return often and f"{_where(often)} was answered {often.reopenings} times, and reopened: a person decides."
 
@@ -325,7 +319,7 @@ def _settled(
             finding_id=before.id,
             needed="person",
         )
-    return finding_rules.after(before, said.answer, who, said.reason)
+    return finding_rules.after(before, said.answer, who, said.reason, current.round)
 
 
 def _made(unit: Unit, review: Review, given: Verdict, found: Given, position: int, *, is_person: bool) -> Finding:
@@ -358,8 +352,8 @@ def _made(unit: Unit, review: Review, given: Verdict, found: Given, position: in
     )
 
 
-def _request(unit: Unit, services: Services, review: Review, given: Verdict, position: int) -> Finding:
-    """A finding for a person's request for changes, where none of theirs would keep the approval back."""
+def requested(unit: Unit, services: Services, review: Review, given: Verdict, position: int = 0) -> Finding:
+    """A finding for what a person decided against a change, where none of theirs would keep the approval back."""
     asked = GivenFinding(severity=finding_rules.THRESHOLD, claim=given.reason or "Changes are requested.")
     found = Given(services.clock.new_id("fn"), asked)
     return _made(unit, review, given, found, position, is_person=True)._replace(is_request=1)
@@ -467,7 +461,7 @@ def _after_answer(review: Review, known: list[Finding], threshold: str) -> Revie
     asked = [one for one in known if blocks(one, threshold)] or [one for one in known if one.is_open]
     said = {one.state for one in asked}
     if review.held and review.speaker == "reviewer" and said <= ANSWERS:
-        return record_speaker(review, "proposer", "message")
+        return record_speaker(review, "proposer", "answer" if review.speaker_kind == "question" else "message")
     # Nothing is left to correct: all was refuted or deferred.
     is_contested = review.state == State.CHANGES_REQUESTED and said <= {"refuted", "deferred"}
     return _contested(review) if is_contested and review.counter_patch_status != "pending" else review

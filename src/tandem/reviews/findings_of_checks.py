@@ -30,7 +30,7 @@ def taken(
     new = [one for what, one in found.items() if what not in known]
     return (
         *(finding_rules.after(one, "reopened", run.name, "The check finds it again.") for one in back),
-        *(finding_rules.after(one, "verified", run.name, None) for one in gone),
+        *(finding_rules.after(one, "verified", run.name, None, review.round) for one in gone),
         *(
             new_finding(
                 one,

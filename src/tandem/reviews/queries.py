@@ -101,6 +101,10 @@ _get_with_content = Statement(
     )
     .where(_r.id == bindparam("review_id"))
 )
+_a = tables.approvals.c
+_approving = Statement(
+    select(_a.review_id).where(*equal(_a, "project", "digest"), _a.review_id != bindparam("but")).limit(10)
+)
 _get_content = Statement(select(log_tables.contents.c.body).where(log_tables.contents.c.id == bindparam("id")))
 _get_submitter = Statement(
     select(tables.rounds.c.author)
@@ -302,6 +306,14 @@ def submitter(unit: Unit, current: Round) -> str:
         return current.author
     row = unit.one_or_none(_get_submitter, review_id=current.review_id, before=current.round)
     return current.author if row is None else str(row[0])
+
+
+def list_approving(unit: Unit, review: Review) -> list[str]:
+    """The other reviews whose approval the gate opens for, of the same content."""
+    if review.digest is None:
+        return []
+    found = unit.all(_approving, project=review.project, digest=review.digest, but=review.id)
+    return [str(row[0]) for row in found]
 
 
 def find_content(unit: Unit, content_id: str | None) -> str | None:

@@ -119,10 +119,12 @@ findings = record_table(
     Index("ix_findings_review", "review_id", "seq", "position"),
     Index("ix_findings_project", "project", "seq", "position"),
     partial_index("ix_findings_open", "project", "seq", "position", where=OPEN_FINDINGS),
-    partial_index("ix_findings_blob", "project", "file", "blob", where=f"blob IS NOT NULL AND {OPEN_FINDINGS}"),
     partial_index("ix_findings_lessons", "project", "seq", "position", where=LESSONS),
     partial_index("ix_findings_known", "project", "fingerprint", where=LESSONS),
-    small=("position", "round", "line", "end_line", "pre_existing", "reopenings", "lesson", "is_request", "changed"),
+    small=(
+        *("position", "round", "line", "end_line", "pre_existing", "reopenings", "lesson", "is_request", "changed"),
+        "settled_round",
+    ),
     foreign={"review_id": "reviews.id", "verdict_id": "verdicts.id"},
     comments={
         "position": "order among the findings of one verdict",
@@ -133,6 +135,19 @@ findings = record_table(
         "is_request": "1 if it stands for a person's request for changes",
     },
     sqlite_with_rowid=True,
+)
+
+contested_files = Table(
+    "contested_files",
+    metadata,
+    Column("project", Text, primary_key=True),
+    Column("path", Text, primary_key=True),
+    Column("blob_after", Text, primary_key=True),
+    Column("review_id", Text, ForeignKey("reviews.id"), primary_key=True),
+    Column("round", Integer, primary_key=True, autoincrement=False),
+    Index("ix_contested_files_review", "review_id", "round"),
+    sqlite_with_rowid=False,
+    comment="The files of every round of a review with findings: an index of rounds.",
 )
 
 approved_paths = Table(

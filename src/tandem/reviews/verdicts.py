@@ -24,7 +24,7 @@ from tandem.reviews import queries as reviews
 from tandem.reviews.answers import ApprovalWithdrawn, VerdictGiven
 from tandem.reviews.claim_rules import decides_for_all
 from tandem.reviews.claims import admit, take
-from tandem.reviews.context import Decision, Services
+from tandem.reviews.context import Decision, Services, is_by_person
 from tandem.reviews.requests import SubmitVerdict, WithdrawApproval
 from tandem.reviews.rounds import Round, Verdict, record_speaker, verdict_on, with_turn
 from tandem.reviews.rules import Action, Review, State, Step, allowed_actions, allowed_targets, step
@@ -82,6 +82,8 @@ async def submit_verdict(services: Services, caller: Caller, request: SubmitVerd
         verdict = ruling.verdict
         given = replace(given, verdict=verdict)
         # A comment that a person has to look at ends the claim, as no agent goes on.
+        # A person hears what becomes of their comment, as of a question.
+        is_asked = verdict == COMMENT and is_by_person(unit, services, caller, reviewer)
         found = step(Action.RELEASE if verdict == COMMENT and ruling.attention else _ACTIONS[verdict], before)
         superseding = verdict != APPROVED and facts is not None
         if superseding or verdict != COMMENT:
@@ -90,7 +92,7 @@ async def submit_verdict(services: Services, caller: Caller, request: SubmitVerd
         written = writing.change_review(
             unit,
             before,
-            _decided(services, before, found, given, ruling.attention),
+            _decided(services, before, found, given, ruling.attention, "question" if is_asked else "verdict"),
             actor=reviewer,
             kind=EventKind.VERDICT_COMMENT if verdict == COMMENT else EventKind.VERDICT_SUBMITTED,
             data=_facts(given, current, ruling),
@@ -157,8 +159,10 @@ def _admit(unit: Unit, review: Review, verdict: str, request: SubmitVerdict, cal
     return reviewer, current
 
 
-def _decided(services: Services, before: Review, found: Step, given: Verdict, attention: str | None) -> Review:
-    """The review as a verdict leaves it; with `attention` a person goes on."""
+def _decided(
+    services: Services, before: Review, found: Step, given: Verdict, attention: str | None, how: str
+) -> Review:
+    """The review as a verdict leaves it; with `attention` a person goes on. `how` is as of `record_speaker`."""
     if found.to is State.PENDING:
         changed = claims.end_claim(before, found, given.created_at)
     elif given.verdict == COMMENT:
@@ -180,7 +184,7 @@ def _decided(services: Services, before: Review, found: Step, given: Verdict, at
         verdict_id=given.id,
         attention=attention or changed.attention,
     )
-    return record_speaker(stated, "reviewer", "verdict")
+    return record_speaker(stated, "reviewer", how)
 
 
 def _facts(given: Verdict, current: Round, ruling: findings.Ruling) -> dict[str, str | int | None]:
@@ -222,6 +226,7 @@ async def withdraw_approval(services: Services, caller: Caller, request: Withdra
         number = _same_round(before, known)
         # The decision that stands from now on, for readers of the discussion.
         given = verdict_on(before, verdict_id, _AGAINST, reason, actor, services.clock.now_us())
+        is_person = is_by_person(unit, services, caller, actor)
         written = writing.change_review(
             unit,
             before,
@@ -229,7 +234,9 @@ async def withdraw_approval(services: Services, caller: Caller, request: Withdra
             actor=actor,
             kind=EventKind.APPROVAL_WITHDRAWN,
             data={"reason": reason, "round": number, "digest": before.digest, "approved_by": before.verdict_by},
-            rows=Rows(verdict=given),
+            rows=Rows(
+                verdict=given, findings=(findings.requested(unit, services, before, given),) if is_person else ()
+            ),
         )
         current = reviews.get_round(unit, before.id, number)
         decision = Decision(before, current, _AGAINST, actor, given.created_at)

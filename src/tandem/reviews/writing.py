@@ -23,7 +23,7 @@ from tandem.reviews.rules import VOLATILE, Review, Rollback, taken_back_by
 from tandem.store.base import Unit
 from tandem.store.event import ALL_TIME, CounterMove, EventKind
 from tandem.store.ledger import changes, take_seq, write
-from tandem.store.statement import Statement, insert_if_new, upsert
+from tandem.store.statement import Statement, equal, insert_if_new, upsert
 
 _decide_counter_patch = Statement(
     update(tables.counter_patches)
@@ -55,6 +55,15 @@ _INSERTS: Final = {
 _insert_taken_back = Statement(insert(tables.taken_back))
 _insert_approval = insert_if_new(tables.approvals)
 _insert_approved_path = Statement(insert(tables.approved_paths))
+_has_findings = Statement(
+    select(tables.findings.c.id)
+    .where(tables.findings.c.review_id == bindparam("review_id"), tables.findings.c.source != "check")
+    .limit(1)
+)
+_is_contested = Statement(
+    select(tables.contested_files.c.round).where(*equal(tables.contested_files.c, "review_id", "round")).limit(1)
+)
+_insert_contested = Statement(insert(tables.contested_files))
 _delete_approval = Statement(delete(tables.approvals).where(tables.approvals.c.review_id == bindparam("key")))
 _delete_approved_paths = Statement(
     delete(tables.approved_paths).where(tables.approved_paths.c.review_id == bindparam("key"))
@@ -123,6 +132,8 @@ def change_review(
     )
     _write_rows(unit, numbered)
     _write_approval(unit, before, written)
+    if numbered.round or numbered.findings:
+        _write_contested(unit, written)
     unit.count(sorted([*moves(before, written, kind), *finding_moves(written, numbered.findings, kind)]))
     return written
 
@@ -205,6 +216,21 @@ def _write_approval(unit: Unit, before: Review | None, after: Review) -> None:
             round=after.approved_round,
             kind="change" if path is None else "text",
             **change,
+        )
+
+
+def _write_contested(unit: Unit, review: Review) -> None:
+    """Have the findings of a review be found by the files of its round, once it has any."""
+    of_round = {"review_id": review.id, "round": review.round}
+    if not unit.all(_has_findings, review_id=review.id) or unit.all(_is_contested, **of_round):
+        return
+    for change in orjson.loads(unit.all(_get_changes, **of_round)[0][0]):
+        unit.put(
+            _insert_contested,
+            project=review.project,
+            path=change["path"],
+            blob_after=change["blob_after"],
+            **of_round,
         )
 
 
