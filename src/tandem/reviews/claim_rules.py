@@ -46,16 +46,17 @@ def reviewer_step(
             "Say which claim this is: send the claim_generation that claim_review answered.", field="claim_generation"
         )
     entitled = review.verdict_by if found.guard is Guard.LAST_REVIEWER else review.reviewer_id
+    go_on = f"{entitled} or a person goes on." if review.state == State.APPROVED else "Claim it first."
     if entitled is None or (reviewer_id is not None and reviewer_id != entitled):
         raise NotClaimant(
-            f"This review is not yours to answer: it is {_whose(found.guard)} {entitled or 'nobody'}. Claim it first.",
+            f"This review is not yours to answer: it is {_whose(found.guard)} {entitled or 'nobody'}. {go_on}",
             review_id=review.id,
             expected=entitled,
             actual=reviewer_id,
         )
     if access is not None and not access.owns(entitled):
         raise NotClaimant(
-            f"This review is {_whose(found.guard)} {entitled}, who came with another token than yours. Claim it first.",
+            f"This review is {_whose(found.guard)} {entitled}, who came with another token than yours. {go_on}",
             review_id=review.id,
             expected=entitled,
             actual=access.name,

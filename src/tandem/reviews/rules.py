@@ -368,6 +368,8 @@ def _hint(review: Review) -> str:
     match review.state:
         case State.PENDING:
             return f" Claim it first with claim_review (review_id={review.id})."
+        case State.APPROVED:
+            return f" To end the approval: withdraw_approval (review_id={review.id}, with a reason)."
         case State.REJECTED | State.CLOSED:
             return f" To go on, create a new review with parent_id={review.id}."
         case _:
