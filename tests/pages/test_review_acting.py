@@ -92,11 +92,12 @@ def test_comments_stay_over_a_reload_and_can_be_changed_and_sent_alone(page: Pag
     assert shop.status(review)["status"] == "in_review"
 
 
-def test_comments_may_be_collected_before_the_claim(page: Page, shop: Desk) -> None:
+def test_beginning_a_comment_claims_the_review(page: Page, shop: Desk) -> None:
     review = shown(page, shop)
     line(page, 2).click()
+    expect(page.get_by_role("button", name="Claim")).to_be_visible()
     write(page, "Finding on a.txt:2", "First thoughts", "Add to the verdict")
-    page.get_by_role("button", name="Claim").click()
+    expect(page.get_by_text("You hold it.")).to_be_visible()
     expect(page.get_by_text("1 finding on lines goes with it")).to_be_visible()
     page.get_by_role("button", name="Comment", exact=True).click()
     expect(page.locator("table.diff .thread").get_by_text("First thoughts")).to_be_visible()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from starlette.responses import JSONResponse, Response
@@ -14,6 +15,7 @@ from tandem.web.review import discussion
 from tandem.web.review.acting import NOTHING, FormResult
 from tandem.web.review.checks import checks_of
 from tandem.web.review.counter_patch import counter_patch_values
+from tandem.web.review.fate import facts_of, next_review, spent
 from tandem.web.review.files import listed, parts_of
 from tandem.web.review.offers import MOST_FILES
 from tandem.web.review.text import description_html, text_values
@@ -52,8 +54,14 @@ async def parts(request: PageRequest, status: int = 200, acting: FormResult = NO
 
 async def _values(request: PageRequest, view: ReviewView) -> dict[str, Any]:
     digest = view.proposal.digest
+    fate, cost, following = await asyncio.gather(
+        facts_of(request, view), spent(request, view), next_review(request, view)
+    )
     return {
         "view": view,
+        "fate": fate,
+        "cost": cost,
+        "next_review": following,
         "checks": checks_of(view),
         # A text's digest has its path behind it, which the page says anyway.
         "digest": digest.partition(":")[0][:_LONG_DIGEST] if digest else None,

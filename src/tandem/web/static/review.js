@@ -16,7 +16,7 @@
   // ----------------------------------------------------------------------------------- measures
 
   // A property of the root restyles everything, so it is only set where the stylesheet's guess is wrong.
-  const top = document.querySelector(".top");
+  const top = document.getElementById("review-bar") || document.querySelector(".top");
   function measure() {
     place("--top", getComputedStyle(top).position === "sticky" ? top.offsetHeight : 0);
     place("--bar", document.querySelector(".change-bar")?.offsetHeight);
