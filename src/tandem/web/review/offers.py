@@ -231,7 +231,19 @@ def remarks(view: ReviewView) -> list[Remark]:
     parts = counted(len(long), "file shown in parts", "files shown in parts", long)
     of_whole = of_round(drawn=view.proposal.drawn, notes=view.proposal.notes)
     unusual = (*of_whole, *found.unusual, *parts)
-    return [*_other_pages(view, len(found.files)), *(_remark(view, one) for one in unusual)]
+    return [*_hidden(view), *_other_pages(view, len(found.files)), *(_remark(view, one) for one in unusual)]
+
+
+def whitespace_lines(diff: str) -> int:
+    """How many lines of a diff change in whitespace alone."""
+    return outline(diff).added - outline(diff, calm=True).added
+
+
+def _hidden(view: ReviewView) -> list[Remark]:
+    """What says that this page leaves lines out, if it does."""
+    count = whitespace_lines(view.proposal.diff or "") if view.is_calm else 0
+    what = f"{count:,} changed {'line' if count == 1 else 'lines'} hidden on this page: only whitespace differs"
+    return [Remark(what, [(shown("show all"), view.link(whitespace=None) + "#change")], 0)] if count else []
 
 
 def _other_pages(view: ReviewView, files: int) -> list[Remark]:
@@ -256,4 +268,4 @@ def _address(view: ReviewView, place: Location) -> str:
     if view.proposal.diff is None:
         return view.link(show="source", since=None) + f"#f0{line}"
     start = place.at - _ABOVE if place.at > _ABOVE else None
-    return view.link(f"/files/{place.file}", since=None, start=start) + f"#f{place.file}{line}"
+    return view.link(f"/files/{place.file}", since=None, start=start, whitespace=None) + f"#f{place.file}{line}"

@@ -337,6 +337,8 @@
     const box = acts();
     if (!table || !box) return;
     if (box.dataset.commentHow === "none") return explain(link, box.dataset.commentWhy);
+    const { id } = link.closest("[id]");
+    history.replaceState(history.state, "", `#${id}`); // a link to the line, for others
     const file = table.dataset.path;
     const number = Number(link.dataset.line);
     const side = link.dataset.side || "after";
