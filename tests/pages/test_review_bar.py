@@ -1,4 +1,4 @@
-"""The bar that stays in sight on a review's page: where it stands, what became of it, and what is next."""
+"""The bar that stays in sight on a review's page: the state, commits and the next review."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.acceptance.pooling import Steward
 from tests.acceptance.reviewing import Desk
 from tests.git.sandbox import Sandbox
 from tests.pages.changes import held, line, long_edited, shown, with_long_file
@@ -60,6 +61,21 @@ def test_it_tells_of_commits_and_of_rounds_without_agreement(page: Page, shop: D
     page.goto(f"/reviews/{other}")
     expect(bar).to_contain_text("Three rounds without agreement")
     expect(bar).to_contain_text("Round 2: changes requested")
+
+
+def test_the_cost_of_the_reviews_is_told_and_one_that_is_not_known_is_not_zero(page: Page, shop: Desk) -> None:
+    steward = Steward(shop)
+    steward.register()
+    review = shop.put_up()
+    reviewer = steward.one()
+    steward.fail(reviewer)
+    page.goto(f"/reviews/{review}")
+    cost = page.locator("#review-head div").filter(has_text="Reviews cost")
+    expect(cost).to_have_text("Reviews cost–")
+    steward.fail(reviewer, cost_usd=0.42)
+    steward.fail(reviewer, cost_usd=0.1)
+    page.reload()
+    expect(cost).to_have_text("Reviews cost0.52 USD")
 
 
 def test_the_discussion_stands_beside_the_change_and_keeps_its_place(windows: Windows, shop: Desk) -> None:

@@ -123,7 +123,7 @@ def test_a_message_out_of_turn_stays_in_its_field(page: Page, shop: Desk, window
     page.get_by_role("button", name=f"Send for {PROPOSER}").click()
     expect(page.locator("#stream .acts-refusal").get_by_text(f"{PROPOSER} wrote a message")).to_be_visible()
     expect(page.locator("#in-place-body")).to_have_value(TYPED)
-    expect(page.get_by_text("Nobody has claimed this yet: claim it to go on.")).to_be_visible()
+    expect(page.get_by_text("No one has claimed this yet: claim it to go on.")).to_be_visible()
 
 
 def test_what_is_typed_is_left_alone_by_what_comes_in(page: Page, shop: Desk, windows: Windows) -> None:

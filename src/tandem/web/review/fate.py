@@ -1,4 +1,4 @@
-"""What became of a review beside its verdict: its commits, an override, what its reviewers cost, and what is next."""
+"""The fate of a review beside its verdict: commits, an override, the cost of its reviewers, and the next review."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Fact(NamedTuple):
 
 
 async def facts_of(request: PageRequest, view: ReviewView) -> list[Fact]:
-    """What there is to say beside the state, in the words of the inbox."""
+    """Facts to be told beside the state, in the words of the inbox."""
     state, project = State(view.state), view.proposal.project
     found: CommitPage = await request.call("list_commits", project=project, review_id=view.review_id, limit=_MOST)
     commits = [one for one in found.commits if not (one.replaced_by or one.rolled_back_by)]

@@ -157,7 +157,7 @@ def _next_speaker(view: ReviewView, side: Side) -> str:
     other = view.proposal.proposer_id if side == "reviewer" else view.holder_name
     if other is not None:
         return f"{other} comes next."
-    return "Nobody has claimed this yet." if view.is_author else "Nobody has claimed this yet: claim it to go on."
+    return "No one has claimed this yet" + ("." if view.is_author else ": claim it to go on.")
 
 
 def _question(view: ReviewView, allowed: frozenset[str]) -> str:
