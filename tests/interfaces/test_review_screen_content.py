@@ -107,7 +107,7 @@ async def test_what_cannot_be_seen_is_shown_opens_or_is_named_beside_approve(at:
     await at.shows(
         "Look at these before you decide:",
         "2 lines longer than 2,000 characters: min.js:1 (before), min.js:1",
-        "1 invisible character: min.js:2",
+        "1 invisible character (ZERO WIDTH SPACE): min.js:2",
         "1 file becomes a program: tool.sh",
     )
 

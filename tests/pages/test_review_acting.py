@@ -92,11 +92,12 @@ def test_comments_stay_over_a_reload_and_can_be_changed_and_sent_alone(page: Pag
     assert shop.status(review)["status"] == "in_review"
 
 
-def test_comments_may_be_collected_before_the_claim(page: Page, shop: Desk) -> None:
+def test_beginning_a_comment_claims_the_review(page: Page, shop: Desk) -> None:
     review = shown(page, shop)
     line(page, 2).click()
+    expect(page.get_by_role("button", name="Claim")).to_be_visible()
     write(page, "Finding on a.txt:2", "First thoughts", "Add to the verdict")
-    page.get_by_role("button", name="Claim").click()
+    expect(page.get_by_text("You hold it.")).to_be_visible()
     expect(page.get_by_text("1 finding on lines goes with it")).to_be_visible()
     page.get_by_role("button", name="Comment", exact=True).click()
     expect(page.locator("table.diff .thread").get_by_text("First thoughts")).to_be_visible()
@@ -109,7 +110,7 @@ def test_who_holds_it_and_why_nothing_else_is_offered(page: Page, shop: Desk, wi
     page.goto(f"/reviews/{review}")
     acts = page.locator("#acts")
     expect(acts.get_by_text("rita has had it for")).to_be_visible()
-    expect(acts.get_by_text("rita holds it. You can take it when it is released")).to_be_visible()
+    expect(acts.get_by_text("You can claim it when rita releases it")).to_be_visible()
     for name in ("Claim", "Approve", "Release", "Request changes"):
         expect(acts.get_by_role("button", name=name)).to_have_count(0)
 
@@ -148,7 +149,7 @@ def test_two_windows_talk(page: Page, shop: Desk, windows: Windows, axe: Check) 
     page.keyboard.press("m")
     page.keyboard.type("Is it **tested**?")
     page.keyboard.press("Control+Enter")
-    expect(page.get_by_text("You spoke last. The sides take turns: the proposer comes next.")).to_be_visible()
+    expect(page.get_by_text(f"Sent. {PROPOSER} comes next.")).to_be_visible()
     expect(page.get_by_role("button", name="Send the message")).to_be_disabled()
     expect(page.locator("#message-body")).to_have_value("")
 
@@ -188,7 +189,7 @@ def test_release_and_close(page: Page, shop: Desk) -> None:
     page.get_by_role("button", name="Release").click()
     expect(page.get_by_text("It is not claimed yet.")).to_be_visible()
     assert shop.status(review)["status"] == "pending"
-    page.get_by_text(f"Close in {PROPOSER}'s place").click()
+    page.get_by_text(f"Close for {PROPOSER}").click()
     expect(page.get_by_text("It ends withdrawn, without a decision.")).to_be_visible()
     write(page, "Why", "Not needed any more.", "Close the review")
     expect(page.locator("#acts").get_by_text("Closed, withdrawn: Not needed any more.")).to_be_visible()
@@ -267,7 +268,7 @@ def test_all_that_matters_works_without_a_script(shop: Desk, windows: Windows) -
 
     windows.allow("status of 400")
     page.get_by_role("button", name="Request changes").click()
-    expect(page.get_by_text("REASON_REQUIRED")).to_be_visible()
+    expect(page.get_by_text("Not done.")).to_be_visible()
     page.get_by_label("Your verdict on round 1").fill("The second line.")
     page.get_by_label("Line", exact=True).fill("2")
     write(page, "Finding", "This one.", "Request changes", exact=True)
@@ -275,7 +276,7 @@ def test_all_that_matters_works_without_a_script(shop: Desk, windows: Windows) -
     expect(page.locator("table.diff .thread").get_by_text("This one.")).to_be_visible()
     assert shop.status(review)["status"] == "changes_requested"
 
-    page.get_by_text(f"Close in {PROPOSER}'s place").click()
+    page.get_by_text(f"Close for {PROPOSER}").click()
     page.get_by_role("button", name="Close the review").click()
     expect(page.locator("#acts").get_by_text("Closed, withdrawn.")).to_be_visible()
 

@@ -141,7 +141,7 @@ def test_refusals_keep_everything(page: Page, shop: Desk, windows: Windows) -> N
     review = opened(page, shop)
     content(page, "a.txt").fill(lines((2, "best")))
     page.get_by_role("button", name="Request changes with it").click()
-    expect(page.locator("#draft").get_by_text("REASON_REQUIRED")).to_be_visible()
+    expect(page.locator("#draft").get_by_text("Not done.")).to_be_visible()
     expect(content(page, "a.txt")).to_have_value(lines((2, "best")))
     page.get_by_label("Why", exact=True).fill(WHY)
     shop.revise(review, diff=edited(text="good"))

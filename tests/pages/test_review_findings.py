@@ -156,7 +156,7 @@ def test_the_proposers_answers_are_behind_a_menu_for_others(page: Page, shop: De
     thread = page.locator("table.diff .thread")
     expect(thread.get_by_role("button", name="Verified")).to_be_visible()
     expect(thread.get_by_role("button", name="Fixed")).to_be_hidden()
-    thread.get_by_text(f"In {PROPOSER}'s place").click()
+    thread.get_by_text(f"For {PROPOSER}").click()
     thread.get_by_text("Refute or defer").click()
     thread.locator("details[open]").get_by_label("Why", exact=True).last.fill("The caller sees to it.")
     thread.get_by_role("button", name="Refuted").click()

@@ -62,11 +62,12 @@ def test_a_new_round_is_told_and_takes_nothing_away(page: Page, shop: Desk, repo
 def test_the_head_is_kept_up_to_date(page: Page, shop: Desk) -> None:
     review = shop.put_up()
     page.goto(f"/reviews/{review}")
-    head = page.locator("#review-head")
-    expect(head).to_contain_text("Pending")
+    bar = page.locator("#review-bar")
+    expect(bar).to_contain_text("Waits for a reviewer")
     shop.verdict(review, "changes_requested", shop.claim(review, "rita"))
-    expect(head).to_contain_text("Changes requested")
-    expect(head).to_contain_text("rita")
+    expect(bar).to_contain_text("Changes requested")
+    expect(bar).to_contain_text("Waits for prop-1")
+    expect(page.locator("#review-head")).to_contain_text("rita")
 
 
 def test_a_plan_is_read_as_a_document(page: Page, shop: Desk, axe: Check, shot: Shot) -> None:

@@ -81,7 +81,7 @@ def test_a_lost_claim_keeps_the_text_and_is_claimed_again(page: Page, shop: Desk
     generation = shop.status(review)["claim_generation"]
     shop.do("release_claim", review_id=review, claim_generation=generation)
     page.get_by_role("button", name="Request changes").click()
-    expect(page.locator("#acts").get_by_text("STALE_CLAIM")).to_be_visible()
+    expect(page.locator("#acts").get_by_text("Not done.")).to_be_visible()
     expect(page.get_by_label("Your verdict on round 1")).to_have_value(TYPED)
     page.get_by_role("button", name="Claim it, and keep what you wrote").click()
     expect(page.get_by_text("You hold it.")).to_be_visible()
@@ -117,13 +117,13 @@ def test_a_message_out_of_turn_stays_in_its_field(page: Page, shop: Desk, window
     review = shop.put_up(diff=edited())
     page.route("**/events*", lambda route: route.abort())
     page.goto(f"/reviews/{review}")
-    page.get_by_text(f"Speak in {PROPOSER}'s place").click()
-    page.get_by_label("Message in").fill(TYPED)
+    page.get_by_text(f"Speak for {PROPOSER}").click()
+    page.get_by_label("Message for").fill(TYPED)
     shop.say(review, "proposer", "I was faster.")
-    page.get_by_role("button", name=f"Send in {PROPOSER}'s place").click()
+    page.get_by_role("button", name=f"Send for {PROPOSER}").click()
     expect(page.locator("#stream .acts-refusal").get_by_text(f"{PROPOSER} wrote a message")).to_be_visible()
     expect(page.locator("#in-place-body")).to_have_value(TYPED)
-    expect(page.get_by_text("The proposer's side spoke last.")).to_be_visible()
+    expect(page.get_by_text("No one has claimed this yet: claim it to go on.")).to_be_visible()
 
 
 def test_what_is_typed_is_left_alone_by_what_comes_in(page: Page, shop: Desk, windows: Windows) -> None:

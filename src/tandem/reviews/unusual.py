@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -71,8 +72,8 @@ class Unusual:
         return ": ".join(filter(None, (self.what, ", ".join(place.name for place in self.places)))) + more
 
 
-Look = Callable[[str], int]
-"""Counts something in an added line."""
+Look = Callable[[str], Sequence[str]]
+"""Finds the pieces of an added line that are odd; one empty piece stands for the line as a whole."""
 
 
 class _Kind(NamedTuple):
@@ -83,6 +84,7 @@ class _Kind(NamedTuple):
 
 _PIECE = 50_000
 _FARTHEST = 100
+_MOST_NAMES = 3
 
 
 def _spans(text: str) -> Iterable[tuple[int, int]]:
@@ -100,27 +102,34 @@ def _pieces(text: str) -> Iterator[tuple[int, int]]:
         start = end
 
 
-def _long(text: str) -> int:
-    return len(text) > LONGEST_SHOWN
+def _long(text: str) -> list[str]:
+    return [""] * (len(text) > LONGEST_SHOWN)
 
 
-def _far(text: str) -> int:
+def _far(text: str) -> list[str]:
     text = text.rstrip()
-    return any(_FAR.search(text, max(0, start - _FARTHEST), end) for start, end in _spans(text))
+    return [""] * any(_FAR.search(text, max(0, start - _FARTHEST), end) for start, end in _spans(text))
 
 
-def _turned(text: str) -> int:
-    return any(_TURNED.search(text, *span) for span in _spans(text))
+def _turned(text: str) -> list[str]:
+    return [""] * any(_TURNED.search(text, *span) for span in _spans(text))
 
 
-def _invisible(text: str) -> int:
+def _invisible(text: str) -> list[str]:
     text = text.removesuffix("\r")
-    return sum(len(unseen(text[start:end])) for start, end in _spans(text))
+    return [char for start, end in _spans(text) for char in unseen(text[start:end])]
 
 
-def _mixed(text: str) -> int:
+def _mixed(text: str) -> list[str]:
     words = (word for span in _spans(text) if _ALIKE.search(text, *span) for word in _WORD.findall(text, *span))
-    return sum(bool(_LATIN.search(word) and _ALIKE.search(word)) for word in words)
+    return [word for word in words if _LATIN.search(word) and _ALIKE.search(word)]
+
+
+def _named(odd: Iterable[str]) -> str:
+    """The characters that are odd by their Unicode names, as they follow the number of them."""
+    names = sorted(unicodedata.name(char, f"U+{ord(char):04X}") for char in odd)
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return f" ({', '.join(names[:_MOST_NAMES])}{more})" if names else ""
 
 
 _LONG = _Kind(
@@ -147,11 +156,24 @@ _FOREIGN = (
     ),
 )
 _ORDER = (_LONG, *_FOREIGN, _FAR_KIND)
+_OF_NAMES = tuple(
+    _Kind(f"file name with {what}", f"file names with {what}", kind.look)
+    for what, kind in zip(
+        ("invisible characters", "letters that look like Latin ones", "letters written from right to left"),
+        _FOREIGN,
+        strict=True,
+    )
+)
 
 
 def of_diff(files: tuple[FileDiff, ...]) -> tuple[Unusual, ...]:
     """What is unusual in a change."""
-    return (*_of_files(files), *_of_lines(_lines(files)))
+    names = (
+        (Location(index, path), path, True)
+        for index, file in enumerate(files)
+        for path in dict.fromkeys(filter(None, (file.old_path, file.new_path)))
+    )
+    return (*_of_files(files), *_of_lines(names, _OF_NAMES), *_of_lines(_lines(files)))
 
 
 def of_text(path: str, text: str) -> tuple[Unusual, ...]:
@@ -174,19 +196,22 @@ def _lines(files: tuple[FileDiff, ...]) -> Iterator[tuple[Location, str, bool]]:
             at += hunk.old_count + hunk.added
 
 
-def _of_lines(lines: Iterable[tuple[Location, str, bool]]) -> Iterator[Unusual]:
+def _of_lines(lines: Iterable[tuple[Location, str, bool]], order: tuple[_Kind, ...] = _ORDER) -> Iterator[Unusual]:
     counts: Counter[_Kind] = Counter()
     places: dict[_Kind, list[Location]] = {}
+    odd: dict[_Kind, set[str]] = {}
     for place, text, is_added in lines:
         is_plain = _PLAIN.fullmatch(text) is not None
-        kinds = (_LONG,) if not is_added else (_LONG, _FAR_KIND) if is_plain else _ORDER
+        kinds = (_LONG,) if not is_added else (_LONG, _FAR_KIND) if is_plain else order
         for kind in kinds:
-            count = kind.look(text)
-            if count:
-                counts[kind] += count
+            found = kind.look(text)
+            if found:
+                counts[kind] += len(found)
                 places.setdefault(kind, []).append(place)
-    for kind in _ORDER:
-        yield from counted(counts[kind], kind.one, kind.many, places.get(kind, []))
+                odd.setdefault(kind, set()).update(*found)
+    for kind in order:
+        names = _named(char for char in odd.get(kind, ()) if _ALIKE.match(char) or unseen(char))
+        yield from counted(counts[kind], kind.one + names, kind.many + names, places.get(kind, []))
 
 
 def _of_files(files: tuple[FileDiff, ...]) -> Iterator[Unusual]:

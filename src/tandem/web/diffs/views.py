@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from itertools import islice
+from itertools import groupby, islice
 from typing import Literal, NamedTuple
 
 from markupsafe import Markup
 
 from tandem.core.visible import unseen
 from tandem.git.hunks import FileDiff, Gap, Hunk, Line, gaps, parse
-from tandem.git.word_changes import Marks, Pair, changed_words, pairs
+from tandem.git.word_changes import CommonRun, Marks, Pair, changed_words, common_runs, pairs
 from tandem.reviews.unusual import LONGEST_SHOWN, Unusual, of_diff
 from tandem.web.diffs.code import LONGEST_OPENED, code, shown
 from tandem.web.diffs.syntax import Budget, Words, highlighted, language_of
@@ -415,18 +417,51 @@ class Outline:
     unusual: tuple[Unusual, ...]
 
 
-def outline(diff: str) -> Outline:
-    """A diff as a whole; the last few of usual size are kept, so that each of their files can be asked for cheaply."""
-    return _kept(diff) if len(diff) <= _KEPT_CHARACTERS else _kept_large(diff)
+def outline(diff: str, *, calm: bool = False) -> Outline:
+    """A diff as a whole; the last few of usual size are kept, so that each of their files can be asked for cheaply.
+
+    Args:
+        diff: The diff.
+        calm: Without lines that change in the amount of whitespace alone; the files keep their places.
+    """
+    return _kept(diff, calm) if len(diff) <= _KEPT_CHARACTERS else _kept_large(diff, calm)
 
 
-def _outline(diff: str) -> Outline:
-    files = parse(diff)
+def _outline(diff: str, calm: bool) -> Outline:  # noqa: FBT001 - private
+    files = tuple(map(_calmed, outline(diff).files)) if calm else parse(diff)
     added, deleted = sum(file.added for file in files), sum(file.deleted for file in files)
     return Outline(files, added, deleted, tree(files, range(len(files))), of_diff(files))
 
 
-_kept, _kept_large = lru_cache(maxsize=16)(_outline), lru_cache(maxsize=1)(_outline)
+_kept, _kept_large = lru_cache(maxsize=16)(_outline), lru_cache(maxsize=2)(_outline)
+_SPACES = re.compile("[ \t\r]+")
+_MOST_EDITS = 400
+
+
+def _calmed(file: FileDiff) -> FileDiff:
+    hunks = (_calmed_hunk(hunk) for hunk in file.hunks)
+    return replace(file, hunks=tuple(hunk for hunk in hunks if hunk.added or hunk.deleted))
+
+
+def _calmed_hunk(hunk: Hunk) -> Hunk:
+    """The hunk with its lines after the change as unchanged ones, where nothing else changes in them."""
+    body: list[str] = []
+    for is_changed, lines in groupby(hunk.body, key=lambda line: line[:1] in {"-", "+"}):
+        block = list(lines)
+        body += _calmed_block(block) if is_changed else block
+    changed = Counter(line[:1] for line in body)
+    return replace(hunk, body=tuple(body), added=changed["+"], deleted=changed["-"])
+
+
+def _calmed_block(block: list[str]) -> Iterator[str]:
+    before, after = ([line for line in block if line[0] == sign] for sign in "-+")
+    old, new = ([_SPACES.sub(" ", line[1:]).strip(" ") for line in lines] for lines in (before, after))
+    left = right = 0
+    for run in [*common_runs(old, new, _MOST_EDITS), CommonRun(len(old), len(new), 0)]:
+        yield from before[left : run.left]
+        yield from after[right : run.right]
+        left, right = run.left + run.length, run.right + run.length
+        yield from (f" {line[1:]}" for line in after[run.right : right])
 
 
 @dataclass(slots=True)

@@ -115,7 +115,7 @@ def told(event: EventView) -> str:
         return f"{actor} had checks run again: {', '.join(data['checks'])}" if "checks" in data else _ended(data)
     if kind in ("verdict_submitted", "verdict_comment"):
         return f"{actor} {_VERDICTS.get(data.get('verdict', ''), 'gave a verdict')}{reason}"
-    settled = f"says of {data.get('finding_id')}: {data.get('answer')}" if kind in _FOUND else None
+    settled = f"says of a finding: {data.get('answer')}" if kind in _FOUND else None
     return f"{actor} {settled or _REST.get(kind, kind.replace('_', ' '))}{reason}"
 
 

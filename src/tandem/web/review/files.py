@@ -21,7 +21,7 @@ from tandem.git.hunks import FileDiff, Gap, widened
 from tandem.reviews.page_contract import RoundFile
 from tandem.web.diffs.code import shown
 from tandem.web.diffs.syntax import Budget
-from tandem.web.diffs.views import FileView, Outline, Row, ShownFile, context_rows, fitting, tree
+from tandem.web.diffs.views import FileView, Outline, Row, ShownFile, context_rows, fitting, notes, outline, tree
 from tandem.web.diffs.views import view as painted_view
 from tandem.web.page import PageRequest, PageResponse, PageRoute, in_worker
 from tandem.web.review import discussion
@@ -123,6 +123,16 @@ class FilePart(ShownFile):
         """Where a file came from that git thinks was renamed; both have all their lines."""
         old = self.review.origins.get(self.path) if self.file.old_path is None else self.file.old_path
         return shown(old) if old and old != self.path else None
+
+    @property
+    def notes(self) -> list[str]:
+        """See `ShownFile`."""
+        if not self.review.is_calm:
+            return notes(self.file)
+        whole = outline(self.review.diff).files[self.index]
+        hidden = whole.added - self.file.added
+        told = [f"{hidden:,} {'line' if hidden == 1 else 'lines'} hidden: only whitespace differs"] if hidden else []
+        return [*notes(whole), *told]
 
     @property
     def viewed(self) -> bool:

@@ -9,7 +9,6 @@ from starlette.responses import Response
 
 from tandem.errors import InvalidInput
 from tandem.git.hunks import FileDiff
-from tandem.web.diffs.views import outline
 from tandem.web.page import PageRequest, PageResponse, PageRoute, in_worker
 from tandem.web.review.acting import NOTHING, FormResult
 from tandem.web.review.actions import ACTS, act
@@ -109,7 +108,7 @@ async def _onward(request: PageRequest) -> str:
         return review.link() + "#talk"
     anchor = thread_id(*found.place)
     # Without a script only some files' lines are on the review's page itself.
-    if review.shape != "diff" or dict(states(review, listed(outline(review.diff)))).get(found.index) == "shown":
+    if review.shape != "diff" or dict(states(review, listed(review.outline))).get(found.index) == "shown":
         return f"{review.link()}#{anchor}"
     return f"{review.link(f'/files/{found.index}')}#{anchor}"
 

@@ -16,7 +16,7 @@ from tandem.web.diffs.views import outline
 from tandem.web.review.view import ReviewView
 
 _OVER = {
-    State.APPROVED: "It is approved. A revision would end the approval.",
+    State.APPROVED: "Nothing for you to do. A new round needs a new approval.",
     State.REJECTED: "It is rejected. To try again, its proposer creates a new review.",
     State.CLOSED: "It is closed. To continue, its proposer creates a new review.",
 }
@@ -94,7 +94,7 @@ def _claim(view: ReviewView, allowed: frozenset[str]) -> str:
     if view.is_holder:
         return "You hold it already."
     if view.is_held:
-        return f"{view.holder_name} holds it. You can take it when it is released, or when the lease has run out."
+        return f"You can claim it when {view.holder_name} releases it, or when the lease ends."
     if Action.CLAIM not in allowed:
         return _OVER.get(State(view.state), "It cannot be claimed now.")
     if not view.person:
@@ -147,10 +147,17 @@ def _message(view: ReviewView, allowed: frozenset[str], side: Side) -> str:
     if (Action.REVIEWER_MESSAGE if side == "reviewer" else Action.PROPOSER_MESSAGE) not in allowed:
         return _OVER.get(State(view.state), "Nothing is discussed in this state.")
     if view.review.speaker == side:
-        other = "proposer" if side == "reviewer" else "reviewer"
-        own = "You" if view.is_proposer or side == "reviewer" else "The proposer's side"
-        return f"{own} spoke last. The sides take turns: the {other} comes next."
+        said = [entry.author for entry in view.discussion if entry.sender_role == side]
+        sent = f"{said[-1]} wrote last." if said and said[-1] != view.person else "Sent."
+        return f"{sent} {_next_speaker(view, side)}"
     return ""
+
+
+def _next_speaker(view: ReviewView, side: Side) -> str:
+    other = view.proposal.proposer_id if side == "reviewer" else view.holder_name
+    if other is not None:
+        return f"{other} comes next."
+    return "No one has claimed this yet" + ("." if view.is_author else ": claim it to go on.")
 
 
 def _question(view: ReviewView, allowed: frozenset[str]) -> str:
@@ -231,7 +238,19 @@ def remarks(view: ReviewView) -> list[Remark]:
     parts = counted(len(long), "file shown in parts", "files shown in parts", long)
     of_whole = of_round(drawn=view.proposal.drawn, notes=view.proposal.notes)
     unusual = (*of_whole, *found.unusual, *parts)
-    return [*_other_pages(view, len(found.files)), *(_remark(view, one) for one in unusual)]
+    return [*_hidden(view), *_other_pages(view, len(found.files)), *(_remark(view, one) for one in unusual)]
+
+
+def whitespace_lines(diff: str) -> int:
+    """How many lines of a diff change in whitespace alone."""
+    return outline(diff).added - outline(diff, calm=True).added
+
+
+def _hidden(view: ReviewView) -> list[Remark]:
+    """What says that this page leaves lines out, if it does."""
+    count = whitespace_lines(view.proposal.diff or "") if view.is_calm else 0
+    what = f"{count:,} changed {'line' if count == 1 else 'lines'} hidden on this page: only whitespace differs"
+    return [Remark(what, [(shown("show all"), view.link(whitespace=None) + "#change")], 0)] if count else []
 
 
 def _other_pages(view: ReviewView, files: int) -> list[Remark]:
@@ -256,4 +275,4 @@ def _address(view: ReviewView, place: Location) -> str:
     if view.proposal.diff is None:
         return view.link(show="source", since=None) + f"#f0{line}"
     start = place.at - _ABOVE if place.at > _ABOVE else None
-    return view.link(f"/files/{place.file}", since=None, start=start) + f"#f{place.file}{line}"
+    return view.link(f"/files/{place.file}", since=None, start=start, whitespace=None) + f"#f{place.file}{line}"

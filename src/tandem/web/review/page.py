@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from starlette.responses import JSONResponse, Response
 
 from tandem.errors import InvalidInput
 from tandem.reviews.page_contract import ViewedFiles
-from tandem.web.diffs.views import outline
 from tandem.web.page import PageRequest, PageResponse, PageRoute, in_worker, see
 from tandem.web.review import discussion
 from tandem.web.review.acting import NOTHING, FormResult
 from tandem.web.review.checks import checks_of
 from tandem.web.review.counter_patch import counter_patch_values
+from tandem.web.review.fate import facts_of, next_review, spent
 from tandem.web.review.files import listed, parts_of
-from tandem.web.review.offers import MOST_FILES
+from tandem.web.review.offers import MOST_FILES, whitespace_lines
 from tandem.web.review.text import description_html, text_values
 from tandem.web.review.view import ReviewView, load
 
@@ -52,8 +53,14 @@ async def parts(request: PageRequest, status: int = 200, acting: FormResult = NO
 
 async def _values(request: PageRequest, view: ReviewView) -> dict[str, Any]:
     digest = view.proposal.digest
+    fate, cost, following = await asyncio.gather(
+        facts_of(request, view), spent(request, view), next_review(request, view)
+    )
     return {
         "view": view,
+        "fate": fate,
+        "cost": cost,
+        "next_review": following,
         "checks": checks_of(view),
         # A text's digest has its path behind it, which the page says anyway.
         "digest": digest.partition(":")[0][:_LONG_DIGEST] if digest else None,
@@ -63,10 +70,11 @@ async def _values(request: PageRequest, view: ReviewView) -> dict[str, Any]:
 
 
 def _diff_values(view: ReviewView, first: int) -> dict[str, Any]:
-    found = listed(outline(view.diff), first)
+    found = listed(view.outline, first)
     made = parts_of(view, found)
     return {
         "outline": found,
+        "hidden": whitespace_lines(view.diff) if view.is_calm else 0,
         "first": first,
         "firsts": range(0, len(found.files), MOST_FILES),
         "parts": made,

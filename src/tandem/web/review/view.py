@@ -23,7 +23,7 @@ from tandem.reviews.answers import (
 )
 from tandem.reviews.claim_rules import is_own
 from tandem.reviews.finding_contract import FindingView
-from tandem.web.diffs.views import outline
+from tandem.web.diffs.views import Outline, outline
 from tandem.web.page import PageRequest, address
 
 Mode = Literal["unified", "split"]
@@ -56,7 +56,7 @@ class ReviewView:
         origins: Where renamed files of the shown change came from, by path.
         person: Who looks; empty if they have not said their name.
         roles: What their token is for; None where none is needed, which is everything.
-        more: What else the address says (`show` for documents, `view` for diffs), kept in links.
+        more: What else the address says (`show` for documents, `view` and `whitespace` for diffs), kept in links.
     """
 
     review: FullReview
@@ -187,6 +187,16 @@ class ReviewView:
         return shown or ""
 
     @property
+    def is_calm(self) -> bool:
+        """Whether lines that change in whitespace alone are left out."""
+        return self.more["whitespace"] == "off" and self.shape == "diff"
+
+    @property
+    def outline(self) -> Outline:
+        """The change as the page shows it. Takes a while: call it in a thread."""
+        return outline(self.diff, calm=self.is_calm)
+
+    @property
     def base(self) -> str:
         """The page's address without a query string."""
         return f"/reviews/{quote(self.review_id, safe='')}"
@@ -244,7 +254,11 @@ async def load(request: PageRequest, *, events: bool = False, interdiff: bool = 
         origins={} if since else {file.path: file.old_path for file in shown.affected_files if file.old_path},
         person=request.person.name,
         roles=None if request.person.access is None else request.person.access.roles,
-        more={"show": show, "view": view if view in ("unified", "split") else None},
+        more={
+            "show": show,
+            "view": view if view in ("unified", "split") else None,
+            "whitespace": "off" if request.query("whitespace") == "off" else None,
+        },
     )
 
 
@@ -264,7 +278,7 @@ def find_file(request: PageRequest, review: ReviewView) -> tuple[int, FileDiff]:
     Raises:
         NotFound: The change has no such file.
     """
-    files, text = outline(review.diff).files, request.path("index")
+    files, text = review.outline.files, request.path("index")
     if not (text.isascii() and text.isdigit() and int(text) < len(files)):
         raise NotFound(f"This round changes {len(files)} files; there is none at place {text[:20]}.", index=text[:20])
     return int(text), files[int(text)]

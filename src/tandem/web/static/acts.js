@@ -33,7 +33,8 @@
     keepRefusals();
     showKept();
     showDefault();
-    document.querySelector("[data-refused]:not([data-told])")?.scrollIntoView({ block: "nearest" });
+    const isCommenting = document.activeElement?.closest("[data-comment-form]");
+    if (!isCommenting) document.querySelector("[data-refused]:not([data-told])")?.scrollIntoView({ block: "nearest" });
     document.querySelectorAll("[data-refused]").forEach((box) => box.setAttribute("data-told", ""));
     tick();
   }
@@ -113,7 +114,8 @@
     const answer = new DOMParser().parseFromString(ctx.text, "text/html");
     // Without the part that was asked for (the broker is stopping, the name was forgotten), live.js has dropped it.
     if (event.defaultPrevented) return missing(form, answer);
-    say("");
+    const why = form.id === "claim-form" && ctx.response.status >= 400 && answer.querySelector("[data-refused]");
+    say(why ? `Not claimed. What you write is kept. ${why.textContent.trim().replace(/\s+/g, " ")}` : "");
     form.removeAttribute("data-keep"); // whatever set it meanwhile: this is the answer to what was typed
     refusals.clear();
     if (ctx.response.status < 400 && !answer.querySelector("form[data-came-back]")) {

@@ -230,6 +230,7 @@
     form.addEventListener("tandem-range", range);
     form.addEventListener("input", ({ target }) => {
       if (target === end) return;
+      claim(item);
       item[target.name] = target === pre_existing ? target.checked : target.value;
       if (target === suggestion && target.value === linesOf(item)) item.suggestion = null;
       keep(item);
@@ -247,7 +248,8 @@
       show();
       lineOf(item)?.querySelector("a[data-line]")?.focus();
     });
-    form.querySelector("[data-comment-now]")?.addEventListener("click", () => item.body.trim() && sendNow(item, "comment"));
+    const isHeld = () => document.getElementById("verdict-form") !== null;
+    form.querySelector("[data-comment-now]")?.addEventListener("click", () => item.body.trim() && isHeld() && sendNow(item, "comment"));
     form.querySelector("[data-comment-cancel]").addEventListener("click", () => drop(item));
     return form;
   }
@@ -306,6 +308,12 @@
     document.querySelector(`[data-row="${item.id}"] textarea`)?.focus();
   }
 
+  // Beginning to write about a free review claims it, once: who released it again meant that.
+  function claim(item) {
+    if (!item.claims) document.getElementById("claim-form")?.requestSubmit();
+    item.claims = true;
+  }
+
   function drop(item) {
     const line = lineOf(item);
     items = items.filter((one) => one !== item);
@@ -329,6 +337,8 @@
     const box = acts();
     if (!table || !box) return;
     if (box.dataset.commentHow === "none") return explain(link, box.dataset.commentWhy);
+    const { id } = link.closest("[id]");
+    history.replaceState(history.state, "", `#${id}`); // a link to the line, for others
     const file = table.dataset.path;
     const number = Number(link.dataset.line);
     const side = link.dataset.side || "after";

@@ -16,7 +16,7 @@
   // ----------------------------------------------------------------------------------- measures
 
   // A property of the root restyles everything, so it is only set where the stylesheet's guess is wrong.
-  const top = document.querySelector(".top");
+  const top = document.getElementById("review-bar") || document.querySelector(".top");
   function measure() {
     place("--top", getComputedStyle(top).position === "sticky" ? top.offsetHeight : 0);
     place("--bar", document.querySelector(".change-bar")?.offsetHeight);
@@ -121,13 +121,27 @@
 
   // ----------------------------------------------------------------------------------- findings
 
-  // To a finding, also in a file that is not loaded or is folded.
+  // What is in a file that is not loaded or is folded.
+  async function reveal(file, id) {
+    if (file && !document.getElementById(id)) await load(file);
+    const place = document.getElementById(id);
+    if (place && file?.contains(place)) fold(file, true);
+    return place;
+  }
+
+  // To a line, by the page's address. The browser marks and shows what the address names once it is there.
+  async function showLine() {
+    const { hash } = location;
+    if (document.getElementById(hash.slice(1))?.checkVisibility()) return;
+    const name = /^#(f\d+)-[LR]\d+$/.exec(hash)?.[1];
+    const file = files().find((one) => one.id === name);
+    if (file && (await reveal(file, hash.slice(1))) && hash === location.hash) location.replace(hash);
+  }
+
   async function showFinding({ hash, dataset: { path } }) {
     const file = files().find((one) => one.dataset.path === path);
-    if (file && !document.getElementById(hash.slice(1))) await load(file);
-    const place = document.getElementById(hash.slice(1));
+    const place = await reveal(file, hash.slice(1));
     if (!place) return;
-    if (file?.contains(place)) fold(file, true);
     history.replaceState(history.state, "", hash);
     place.focus({ preventScroll: true });
     place.scrollIntoView({ block: "center" });
@@ -269,6 +283,14 @@
     document.addEventListener("scroll", () => (due ||= requestAnimationFrame(followScroll)), { passive: true });
   }
 
+  const filter = document.getElementById("files-filter");
+  filter?.removeAttribute("hidden");
+  filter?.addEventListener("input", () => {
+    const words = filter.value.trim().toLowerCase();
+    for (const [id, leaf] of leaves) leaf.parentElement.hidden = !document.getElementById(id).dataset.path.toLowerCase().includes(words);
+    for (const folder of all("#file-tree li:has(> details)")) folder.hidden = !folder.querySelector("li:not([hidden]) > a");
+  });
+
   // --------------------------------------------------------------------------------------- begin
 
   window.tandemReview = { root, all, files, edge, current, prepare, toggle, notice };
@@ -285,4 +307,6 @@
     if (link) fill(file, link).then(() => prepare(file));
   }
   requestAnimationFrame(followScroll);
+  window.addEventListener("hashchange", showLine);
+  showLine();
 })();

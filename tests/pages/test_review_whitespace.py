@@ -1,0 +1,72 @@
+"""Parts of a change that are looked for or left out: whitespace, files by name, one line by its address."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import Page, expect
+
+from tests.acceptance.reviewing import Desk
+from tests.git.sandbox import Sandbox
+from tests.pages.changes import held, line, many_files, shown, staged
+from tests.pages.conftest import Check, Shot
+from tests.pages.windows import Windows
+
+
+def indented(repo: Sandbox) -> str:
+    """A change that mostly indents."""
+    repo.write("a.py", "".join(f"value_{number} = {number}\n" for number in range(40)))
+    repo.write("b.py", "one = 1\ntwo = 2\n")
+    repo.commit("before")
+    body = [f"{'    ' * (number > 20)}value_{number} = {number}\n" for number in range(40)]
+    repo.write("a.py", "".join([*body[:5], "value_5 = 'five'\n", *body[6:20], "if value_1:\n", *body[20:]]))
+    repo.write("b.py", "one = 1\ntwo =  2\n")
+    return staged(repo)
+
+
+def test_p9_whitespace_that_is_hidden_is_told_of_where_one_reads_and_where_one_approves(
+    page: Page, shop: Desk, repo: Sandbox, windows: Windows, axe: Check, shot: Shot
+) -> None:
+    review = held(page, shop, diff=indented(repo))
+    expect(page.locator("tr.added")).to_have_count(22)
+    page.get_by_role("link", name="Hide whitespace").click()
+    expect(page.locator("tr.added")).to_have_text([re.compile("'five'"), re.compile("if value_1")])
+    expect(page.locator("#change")).to_contain_text("only whitespace differs are hidden: 20 here. An approval covers")
+    expect(page.locator('.file[data-path="b.py"]')).to_contain_text("1 line hidden: only whitespace differs")
+    expect(page.locator(".remarks")).to_contain_text("20 changed lines hidden on this page")
+    axe(page)
+    shot(page, "review-whitespace-off")
+    # So also when the page is brought up to date, and when a script is not there to do anything.
+    shop.say(review, "proposer", "Look at line 5.")
+    expect(page.locator("#stream")).to_contain_text("Look at line 5.")
+    expect(page.locator(".remarks")).to_contain_text("20 changed lines hidden on this page")
+    page.locator(".remarks").get_by_role("link", name="show all").click()
+    expect(page.locator("tr.added")).to_have_count(22)
+    expect(page.locator(".remarks")).to_have_count(0)
+    bare = windows.open(javascript=False, at=f"/reviews/{review}?whitespace=off&view=split")
+    expect(bare.locator("td.code.added")).to_have_count(2)
+    bare.get_by_role("link", name="Show whitespace").click()
+    expect(bare.locator("td.code.added")).to_have_count(22)
+
+
+def test_files_are_found_by_a_part_of_their_path(page: Page, shop: Desk, repo: Sandbox) -> None:
+    shown(page, shop, diff=many_files(repo, 12, 1))
+    tree = page.get_by_role("navigation", name="Files of the change")
+    page.get_by_role("searchbox", name="Filter the files").fill("PART_1/")
+    expect(tree.get_by_role("link")).to_have_count(2)
+    expect(tree.get_by_text("part_0/")).to_be_hidden()
+    page.get_by_role("searchbox", name="Filter the files").fill("")
+    expect(tree.get_by_role("link")).to_have_count(12)
+
+
+def test_the_address_of_a_line_leads_to_it_also_in_a_file_that_is_not_loaded(
+    page: Page, shop: Desk, repo: Sandbox
+) -> None:
+    review = shown(page, shop, diff=many_files(repo))
+    assert page.locator("#f49 table").count() == 0
+    page.goto(f"/reviews/{review}#f49-R5")
+    expect(page.locator("#f49-R5")).to_be_in_viewport()
+    expect(page.locator("tr:target")).to_have_attribute("id", "f49-R5")
+    # Who writes about a line has its address.
+    line(page, 1).first.click()
+    expect(page).to_have_url(re.compile("#f0-R1$"))
