@@ -371,7 +371,7 @@ class Reviewed(ModelReview):
         stored = self._stored(by, said, blocking, new, is_met=is_met, is_late=late)
         self.findings, self.new = known, new
         goes_on = stored == said.verdict != "rejected" and not by.is_person and (asks or blocking)
-        self.asked = stored == "comment" and by.is_person
+        self.asked = stored == "comment" and by.is_person and not said.found
         often = self.round >= MOST or late or any(one.reopenings >= MOST for one in blocking)
         self._after_verdict(shop, stored, is_disputed=bool(goes_on and often))
 

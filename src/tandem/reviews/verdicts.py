@@ -82,8 +82,8 @@ async def submit_verdict(services: Services, caller: Caller, request: SubmitVerd
         verdict = ruling.verdict
         given = replace(given, verdict=verdict)
         # A comment that a person has to look at ends the claim, as no agent goes on.
-        # A person hears what becomes of their comment, as of a question.
-        is_asked = verdict == COMMENT and is_by_person(unit, services, caller, reviewer)
+        # A person's comment in words alone asks something; findings speak for themselves.
+        is_asked = verdict == COMMENT and not prepared and is_by_person(unit, services, caller, reviewer)
         found = step(Action.RELEASE if verdict == COMMENT and ruling.attention else _ACTIONS[verdict], before)
         superseding = verdict != APPROVED and facts is not None
         if superseding or verdict != COMMENT:
