@@ -12,6 +12,7 @@ from tandem.present import inbox
 from tandem.present.facts import facts as shown_facts
 from tandem.present.facts import given, worded, work
 from tandem.present.text import Column, Framed, Group, Rule, Table, Text, Whole
+from tandem.reviews.finding_rules import headline
 from tandem.rulings import next_steps
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def render(kind: str, answer: Any) -> Drawable:
     if own is not None:
         return own(answer)
     onward = [*_nobody(answer.no_reviewer), *_next(answer)] if answer.next_action is not None else []
-    onward[:0] = [("findings", findings.headline((), answer.findings))] if kind == "ReviewStatus" else []
+    onward[:0] = [("findings", headline((), answer.findings))] if kind == "ReviewStatus" else []
     shown = parts.fields(kind, answer, *onward)
     remark = _REMARKS.get(kind)
     return Group(shown, plain(remark.format_map(answer), "dim")) if remark is not None else shown
