@@ -11,6 +11,7 @@ from tandem.cli.render.parts import Cell, ago, block, clock, facts, listing, mor
 from tandem.present import inbox
 from tandem.present.facts import facts as shown_facts
 from tandem.present.facts import given, worded, work
+from tandem.present.findings import BEFORE
 from tandem.present.text import Column, Framed, Group, Rule, Table, Text, Whole
 from tandem.reviews.finding_rules import headline
 from tandem.rulings import next_steps
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from tandem.inbox import contract as inbox_contract
     from tandem.pool import contract
     from tandem.present.text import Drawable
-    from tandem.reviews import answers
+    from tandem.reviews import answers, draft_contract
     from tandem.reviews import page_contract as file_answers
     from tandem.reviews.tally_contract import Statistics
 
@@ -299,6 +300,24 @@ def _(answer: contract.ReviewerList) -> Drawable:
     if not answer.pools:
         return plain(HOW_TO_BEGIN, "dim")
     return Group(_pools(answer.pools), *_reviewers(answer.reviewers))
+
+
+@renders
+def _(answer: draft_contract.DraftPage) -> Drawable:
+    if not answer.drafts:
+        return Text("There are no drafts.", style="dim")
+    rows = ((one.review_id, one.draft_id, one.kind, *_drafted(one), ago(one.updated_at)) for one in answer.drafts)
+    return Group(listing("review!, draft!, kind, where, text, saved!", rows), more_pages(answer.next_page))
+
+
+def _drafted(one: draft_contract.Draft) -> tuple[str, Text]:
+    """What it is about, and the beginning of its text."""
+    lines = "" if one.line is None else f":{one.line}" + (f"-{one.end_line}" if one.end_line else "")
+    lost = " (lines changed or gone)" if one.place is not None and one.place.changed else ""
+    marks = ", ".join(filter(None, (one.severity, BEFORE if one.pre_existing else None)))
+    text = plain(f"{marks}: " if marks else "", "bold").append(plain(one.body.strip().partition("\n")[0]))
+    text.is_cut = True
+    return f"{one.file}{lines}{lost}" if one.file else "", text
 
 
 @renders
