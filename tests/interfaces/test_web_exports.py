@@ -62,8 +62,8 @@ DISCUSSION = (
     entry(kind="verdict", verdict="changes_requested", body="Not yet"),
     entry(kind="counter_patch", body=None, description="Like this", diff=DIFF, status="accepted"),
 )
-SOMEONE: dict[str, Any] = {"verdict_id": "vd_1", "source": "agent", "author": "bob", "lines": None, "fingerprint": None, "seq": 0,
-                           "position": 0, "created_at": 0}  # fmt: skip
+SOMEONE: dict[str, Any] = {"verdict_id": "vd_1", "source": "agent", "author": "bob", "lines": None, "seq": 0,
+                           "fingerprint": None, "position": 0, "created_at": 0}  # fmt: skip
 TIMELINE = (
     happening("2026-01-02T03:04:05Z", "ada", "review_created", None, "pending"),
     happening("2026-01-02T04:04:05Z", "bob", "verdict_submitted", "claimed", "approved"),

@@ -311,7 +311,7 @@ def _(answer: draft_contract.DraftPage) -> Drawable:
 
 
 def _drafted(one: draft_contract.Draft) -> tuple[str, Text]:
-    """What it is about, and the beginning of its text."""
+    """Its place, and the beginning of its text."""
     lines = "" if one.line is None else f":{one.line}" + (f"-{one.end_line}" if one.end_line else "")
     lost = " (lines changed or gone)" if one.place is not None and one.place.changed else ""
     marks = ", ".join(filter(None, (one.severity, BEFORE if one.pre_existing else None)))
