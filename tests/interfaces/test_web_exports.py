@@ -62,8 +62,6 @@ DISCUSSION = (
     entry(kind="verdict", verdict="changes_requested", body="Not yet"),
     entry(kind="counter_patch", body=None, description="Like this", diff=DIFF, status="accepted"),
 )
-SOMEONE: dict[str, Any] = {"verdict_id": "vd_1", "source": "agent", "author": "bob", "lines": None, "seq": 0,
-                           "fingerprint": None, "position": 0, "created_at": 0}  # fmt: skip
 TIMELINE = (
     happening("2026-01-02T03:04:05Z", "ada", "review_created", None, "pending"),
     happening("2026-01-02T04:04:05Z", "bob", "verdict_submitted", "claimed", "approved"),
@@ -202,16 +200,9 @@ def test_both_exports_have_the_facts_of_others_and_what_each_event_says() -> Non
 
 def test_an_export_says_the_state_of_a_finding_once_and_what_it_lacks() -> None:
     asked = GivenFinding(severity="blocker", claim="It ends.", category="limits", pre_existing=True)
-    stated = {
-        "id": "fn_1",
-        "project": "shop",
-        "review_id": "rev-1",
-        "seq": 0,
-        "round": 2,
-        "state": "open",
-        "position": 0,
-    }
-    known = view(Finding(**asked.model_dump() | stated, **SOMEONE), "major")
+    stated: dict[str, Any] = {**dict.fromkeys(Finding._fields[:23]), **asked.model_dump()}
+    stated |= {"id": "fn_1", "state": "open", "created_at": 0}
+    known = view(Finding(**stated), "major")
     of_it = entry(kind="finding", id="fn_1", body="It ends.", severity="blocker", status="open")
     text = markdown(proposal(), [of_it], TIMELINE, [known, replace(known, finding_id="fn_2")], is_cut=True)
     assert "*open; limits; was there before the change*" in text
