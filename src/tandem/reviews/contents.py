@@ -102,11 +102,7 @@ def check_finding(services: Services, one: GivenFinding, where: str) -> None:
 
 
 def check_severity(severity: str | None, field: str) -> None:
-    """Refuse a word that means no severity.
-
-    Raises:
-        InvalidInput: It does not.
-    """
+    """Refuse a word that means no severity, as `InvalidInput`."""
     if severity is not None and finding_rules.severity_of(severity) is None:
         raise InvalidInput(
             f"'{severity}' is no severity: say blocker, major, minor or nit.",

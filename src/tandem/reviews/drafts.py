@@ -127,8 +127,7 @@ async def _placed(services: Services, review_id: str, found: Sequence[Draft], cu
         )
         for one in in_files
     }
-    moved = [spot for spot in spots.values() if spot.round != current]
-    there = await places.places(services, review_id, moved, current)
+    there = await places.places(services, review_id, (one for one in spots.values() if one.round != current), current)
     looked_at = [spot for name, spot in spots.items() if name not in there or there[name].changed is not False]
     seen = await places.excerpts(services, review_id, looked_at, 0)
 

@@ -306,18 +306,18 @@ def _(answer: contract.ReviewerList) -> Drawable:
 def _(answer: draft_contract.DraftPage) -> Drawable:
     if not answer.drafts:
         return Text("There are no drafts.", style="dim")
-    rows = ((one.review_id, one.draft_id, one.kind, *_drafted(one), ago(one.updated_at)) for one in answer.drafts)
-    return Group(listing("review!, draft!, kind, where, text, saved!", rows), more_pages(answer.next_page))
+    columns = "review!, draft!, kind, where, text, saved!"
+    return Group(listing(columns, map(_drafted, answer.drafts)), more_pages(answer.next_page))
 
 
-def _drafted(one: draft_contract.Draft) -> tuple[str, Text]:
-    """Its place, and the beginning of its text."""
+def _drafted(one: draft_contract.Draft) -> tuple[Cell, ...]:
     lines = "" if one.line is None else f":{one.line}" + (f"-{one.end_line}" if one.end_line else "")
     lost = " (lines changed or gone)" if one.place is not None and one.place.changed else ""
-    marks = ", ".join(filter(None, (one.severity, BEFORE if one.pre_existing else None)))
-    text = plain(f"{marks}: " if marks else "", "bold").append(plain(one.body.strip().partition("\n")[0]))
+    begins = one.body.strip().partition("\n")[0]
+    text = plain(": ".join(filter(None, (one.severity, BEFORE if one.pre_existing else None, begins))))
     text.is_cut = True
-    return f"{one.file}{lines}{lost}" if one.file else "", text
+    where = f"{one.file}{lines}{lost}" if one.file else ""
+    return one.review_id, one.draft_id, one.kind, where, text, ago(one.updated_at)
 
 
 @renders
