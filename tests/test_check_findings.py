@@ -141,6 +141,26 @@ def test_a_result_without_a_place_is_about_the_whole_change() -> None:
         assert read(document) == [ReportedFinding(None, None, None, "minor", None, "wrong")]
 
 
+def test_a_place_that_is_not_there_is_told_in_words() -> None:
+    def content(path: str) -> str:
+        if path not in FILES:
+            raise FileNotFoundError(path)
+        return FILES[path]
+
+    more = fix("x", startLine=99, startColumn=1, endLine=99, endColumn=3)
+    given = (
+        result(region={"startLine": 99}, **more),
+        result("gone.py"),
+        result(region={"startLine": 7, "endLine": 99}),
+    )
+    found = read_findings(json.dumps(sarif(*given)), ROOT, content)
+    assert [(one.file, one.line, one.end_line, one.claim, one.suggestion) for one in found] == [
+        ("a.py", None, None, "Line 99: wrong", None),
+        (None, None, None, "gone.py:5: wrong", None),
+        ("a.py", 7, 7, "wrong", None),
+    ]
+
+
 def test_a_range_that_ends_where_a_line_begins_ends_before_that_line() -> None:
     place = {"start": {"line": 2, "column": 1}, "end": {"line": 4, "column": 1}}
     (found,) = read({"diagnostics": [{"message": "m", "location": {"path": "a.py", "range": place}}]})

@@ -92,14 +92,31 @@ def test_sarif_says_what_is_settled() -> None:
         "suppressed": ["accepted"],
     }
     assert [name for name, one in results.items() if one["baselineState"] == "absent"] == ["verified"]
-    (old,) = sarif(finding(state="suppressed", pre_existing=True, answer="As before."))["results"]
+    settled = {"answer": "As before.", "settled_by": "rita", "settled_reason": "So it is."}
+    (old,) = sarif(finding(state="suppressed", pre_existing=True, **settled))["results"]
     assert old["baselineState"] == "unchanged"
     assert old["suppressions"][0]["justification"] == "As before."
+    assert settled.items() <= old["properties"].items()
+
+
+def test_what_was_there_before_is_said_and_never_an_error() -> None:
+    before = finding(severity="blocker", failure=None, pre_existing=True)
+    assert sarif(before)["results"][0]["properties"]["pre_existing"]
+    (found,) = rdjson(before)
+    assert (found["severity"], found["message"]) == (
+        "INFO",
+        "It never ends.\n\n(blocker, open, was there before the change)",
+    )
+    assert "### Blocker, lines 4–5: open, was there before the change\n" in markdown(before)
 
 
 def test_rdjson_has_what_still_stands() -> None:
     found = rdjson(*[finding(claim=one, failure=None, state=one) for one in STATES])
-    assert [one["message"] for one in found] == ["open", "fixed", "refuted", "deferred", "reopened", "late"]
+    assert [one["message"] for one in found] == [
+        "open",
+        *(f"{one}\n\n({one})" for one in ("fixed", "refuted", "deferred", "reopened")),
+        "late\n\n(major, late)",
+    ]
     assert found[0] == {
         "message": "open",
         "location": {"path": "src/a.py", "range": {"start": {"line": 4}, "end": {"line": 5}}},
@@ -117,15 +134,17 @@ def test_lines_are_those_where_a_finding_stands_now() -> None:
     # It was written for other lines.
     assert "fixes" not in result
     assert "suggestions" not in rdjson(moved)[0]
-    assert "## src/b.py" in markdown(moved)
+    assert "## src/b.py\n\n### Major, line 9: open, changed since\n" in markdown(moved)
 
 
 def test_a_line_of_the_old_side_is_no_line_of_the_file() -> None:
     old = finding(side="old", suggestion="x\n")
     (result,) = sarif(old)["results"]
     assert region(result) is None
+    assert (result["properties"]["line"], result["properties"]["end_line"]) == (4, 5)
     assert "fixes" not in result
     assert rdjson(old)[0]["location"] == {"path": "src/a.py"}
+    assert rdjson(old)[0]["message"].endswith("\n\n(lines 4–5 of the old file, open)")
     assert "lines 4–5 of the old file" in markdown(old)
 
 

@@ -92,7 +92,7 @@ def test_what_is_not_there_or_too_much_is_refused(shop: Desk, review: str):
     }  # fmt: skip
     for wrong in ({"review_id": "rv_none"}, {"round": 2}, {"project": "x"}):
         shop.refused("NOT_FOUND", "save_draft", **{**asked, **wrong})
-    for wrong in ({"body": " "}, {"kind": "note"}, {"draft_id": "x" * 65}, {"line": 0}, {"side": "left"}):
+    for wrong in ({"body": " "}, {"kind": "note"}, {"draft_id": "x" * 65}, {"line": 0}, {"severity": "foo"}):
         shop.refused("INVALID_INPUT", "save_draft", **{**asked, **wrong})
     for name in ("body", "suggestion"):
         details = shop.refused("TOO_LARGE", "save_draft", **{**asked, name: "x" * 3_000_000})
@@ -101,6 +101,14 @@ def test_what_is_not_there_or_too_much_is_refused(shop: Desk, review: str):
         shop.refused("NOT_FOUND", operation, person=ANNA, review_id="rv_none", **more)
     shop.refused("INVALID_INPUT", "list_drafts", person=ANNA, page="none")
     assert drafts(shop, review_id=review) == []
+
+
+@pytest.mark.parametrize(("file", "there"), [("a.txt", "a.txt"), ("none.txt", None)])
+def test_a_draft_on_lines_that_are_not_there_is_kept_and_says_so(shop: Desk, review: str, file: str, there: str | None):
+    save(shop, review, file=file, line=99, severity="P1")
+    [listed] = shop.do("list_drafts", person=ANNA, review_id=review)["drafts"]
+    assert (listed["file"], listed["line"], listed["quote"]) == (file, 99, f"On {file}:99 of round 1:")
+    assert (listed["place"]["file"], listed["place"]["line"]) == (there, None)
 
 
 def test_a_person_has_at_most_500_on_a_review_and_all_of_them_are_listed(shop: Desk, review: str):

@@ -60,8 +60,10 @@ async def test_p6_a_question_wakes_its_proposer_and_says_how_to_answer(broker: B
     wait = Waiter(broker, "get_review_status", review_id=review, wait=True, cursor=created["cursor"], timeout_s=45)
     async with wait:
         desk.claim(review)
-        question = ask(desk, review)
+        asked = desk.say(review, "reviewer", "Is it tested?", reviewer_id=ANNA)
+        question = asked["message_id"]
         answer = await wait.answer()
+    assert (asked["next_action"], "the proposer does next" in asked["message"]) == ("answer_message", True)
     assert (answer["changed"], answer["question_id"], answer["turn"]) == (True, question, "reviewer")
     assert answer["next_action"] == "answer_message"
     assert f"resolves={question}" in answer["message"]

@@ -99,6 +99,16 @@ def test_a_document_for_other_tools_has_all_pages(tandem: Inside, form: str, pla
     assert one in {ids[0], "a.txt"}
 
 
+def test_the_list_of_drafts_says_what_each_begins_with(tandem: Inside) -> None:
+    review_id = tandem.created("--agent", "robot")
+    said = ("--person", "rita", "--round", "1", "--kind", "finding", "--body", "A word is wanted.\nOr two.")
+    place = ("--file", "a.txt", "--line", "99", "--severity", "major")
+    assert tandem.run("review", "draft", "save", review_id, "--draft-id", "d1", *said, *place).status == 0
+    shown = " ".join(tandem.run("review", "draft", "list", review_id, "--person", "rita").stdout.split())
+    assert "a.txt:99 (lines changed or gone) major: A word is wanted." in shown
+    assert "Or two." not in shown
+
+
 def test_a_document_is_no_envelope(tandem: Inside) -> None:
     review_id, _ = found(tandem)
     assert tandem.run("findings", review_id, "--format", "markdown").stdout.startswith("# Findings\n")

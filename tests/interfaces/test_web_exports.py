@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,6 +16,8 @@ from markdown_it import MarkdownIt
 from tandem.errors import InvalidInput
 from tandem.git.changes import AffectedFile
 from tandem.reviews.answers import DiscussionEntry, EventView, Proposal
+from tandem.reviews.finding_contract import GivenFinding, view
+from tandem.reviews.finding_rules import Finding
 from tandem.web.diffs.markdown import laid_out_together
 from tandem.web.exports import file_name, markdown, page, patch
 from tests.git.sandbox import new_file
@@ -193,6 +196,20 @@ def test_both_exports_have_the_facts_of_others_and_what_each_event_says() -> Non
     ):
         assert words in html, words
     assert "None" not in text + html
+
+
+def test_an_export_says_the_state_of_a_finding_once_and_what_it_lacks() -> None:
+    asked = GivenFinding(severity="blocker", claim="It ends.", category="limits", pre_existing=True)
+    stated: dict[str, Any] = {**dict.fromkeys(Finding._fields[:23]), **asked.model_dump()}
+    stated |= {"id": "fn_1", "state": "open", "created_at": 0}
+    known = view(Finding(**stated), "major")
+    of_it = entry(kind="finding", id="fn_1", body="It ends.", severity="blocker", status="open")
+    text = markdown(proposal(), [of_it], TIMELINE, [known, replace(known, finding_id="fn_2")], is_cut=True)
+    assert "*open; limits; was there before the change*" in text
+    missing = "of the 2 findings 1. All of it: tandem review discussion rev-1, tandem findings rev-1"
+    assert f"*More was said than fits here, {missing}*" in text
+    html = page(proposal(), [of_it], TIMELINE, [known, replace(known, finding_id="fn_2")], is_cut=True)
+    assert missing in html
 
 
 def test_a_text_and_an_odd_diff_are_exported_too() -> None:

@@ -458,9 +458,11 @@ def _findings(run: _Run, written: bytes) -> list[dict[str, Any]]:
         # It has ended; a link that it left could lead anywhere.
         place = folder / path
         try:
-            if place.resolve() != place or not place.is_file() or place.stat().st_size > _READ_BYTES:
+            if place.resolve() != place or place.stat().st_size > _READ_BYTES or not place.is_file():
                 return None
             return place.read_bytes().decode()
+        except FileNotFoundError:
+            raise
         except (OSError, ValueError):
             return None
 

@@ -1,8 +1,8 @@
 """Findings in the formats of other tools: SARIF 2.1.0, rdjson of reviewdog, Markdown and JSON.
 
 A finding is an entry of the answer of `list_findings`. Formats that name lines name those of the newest round, where
-the finding stands now; a line of the old side has no place in them. A suggestion goes along while its lines are as
-they were: it is the text for whole lines, and deletes them if it is empty.
+the finding stands now; a line of the old side has no place in them, and is told beside. A suggestion goes along while
+its lines are as they were: it is the text for whole lines, and deletes them if it is empty.
 """
 
 from __future__ import annotations
@@ -27,6 +27,12 @@ _SUPPRESSED = {"suppressed": "accepted", "upheld": "accepted", "refuted": "under
 _SETTLED = frozenset({"suppressed", "upheld", "verified"})
 _UNNAMED = "finding"
 """The rule of findings without a category."""
+_KEPT = (
+    *("finding_id", "review_id", "round", "source", "author", "severity", "state", "side", "pre_existing"),
+    *("answered_by", "answer", "settled_by", "settled_reason"),
+)
+"""Fields that SARIF has no place for."""
+BEFORE: Final = "was there before the change"
 
 
 def formatted(form: str, findings: Sequence[Finding], version: str) -> str:
@@ -72,6 +78,20 @@ def _message(finding: Finding) -> str:
     return "\n\n".join(filter(None, (finding["claim"], finding.get("failure"))))
 
 
+def _lines(finding: Finding) -> str:
+    """Its lines in words; empty for a whole file."""
+    _, line, end = _place(finding)
+    lines = "" if line is None else f"line {line}" if line == end else f"lines {line}–{end}"
+    return f"{lines} of the old file" if lines and finding["side"] == "old" else lines
+
+
+def _standing(finding: Finding) -> str:
+    """Its state, and what else tells how much it counts."""
+    place: Finding = finding.get("place") or {}
+    marks = (BEFORE if finding["pre_existing"] else None, "changed since" if place.get("changed") else None)
+    return ", ".join(filter(None, (finding["state"], *marks)))
+
+
 def _without_none(**fields: Any) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
@@ -97,7 +117,7 @@ def _result(finding: Finding, rules: list[str]) -> dict[str, Any]:
     file, line, end = _in_new(finding)
     region = {"startLine": line, "endLine": end} if line else None
     location = _without_none(artifactLocation=file and _artifact(file), region=region)
-    kept = ("finding_id", "review_id", "round", "source", "author", "severity", "state", "side", "answer")
+    told = {} if region else dict(zip(("line", "end_line"), _place(finding)[1:], strict=True))
     return _without_none(
         ruleId=rule,
         ruleIndex=rules.index(rule),
@@ -109,7 +129,7 @@ def _result(finding: Finding, rules: list[str]) -> dict[str, Any]:
         # An empty list says that it is not suppressed, a missing one that this is not known.
         suppressions=[_suppression(finding)] if state in _SUPPRESSED else [],
         fixes=_fixes(finding),
-        properties=_without_none(**{name: finding.get(name) for name in kept}),
+        properties=_without_none(**{name: finding.get(name) for name in _KEPT}, **told),
     )
 
 
@@ -146,12 +166,16 @@ def _diagnostic(finding: Finding) -> dict[str, Any]:
     file, line, end = _in_new(finding)
     lines = {"start": {"line": line}, "end": {"line": end}}
     category, text = finding.get("category"), _suggestion(finding)
+    counts = not finding["pre_existing"] and finding["state"] != "late"
+    # It has no fields for these.
+    about = ["" if counts else finding["severity"], _lines(finding) if finding["side"] == "old" else ""]
+    told = f"({', '.join(filter(None, (*about, _standing(finding))))})"
     # As in SARIF.
     gone = {"start": {"line": line, "column": 1}, "end": {"line": (end or 0) + 1, "column": 1}}
     return _without_none(
-        message=_message(finding),
+        message=_message(finding) + ("" if told == "(open)" else f"\n\n{told}"),
         location=None if file is None else _without_none(path=file, range=lines if line else None),
-        severity=_SEVERITIES[_LEVELS[finding["severity"]]],
+        severity=_SEVERITIES[_LEVELS[finding["severity"]]] if counts else "INFO",
         code={"value": category} if category else None,
         suggestions=None if text is None else [{"range": lines if text else gone, "text": text.removesuffix("\n")}],
     )
@@ -173,12 +197,10 @@ def _markdown(findings: Sequence[Finding]) -> str:
 
 
 def _told(finding: Finding) -> list[str]:
-    _, line, end = _place(finding)
-    lines = "" if line is None else f", line {line}" if line == end else f", lines {line}–{end}"
-    old = " of the old file" if lines and finding["side"] == "old" else ""
+    head = ", ".join(filter(None, (finding["severity"].capitalize(), _lines(finding))))
     about = [finding.get("category"), f"by {finding['author']}", f"round {finding['round']}", finding["review_id"]]
     parts = [
-        f"### {finding['severity'].capitalize()}{lines}{old}: {finding['state']}",
+        f"### {head}: {_standing(finding)}",
         " · ".join(_words(one) for one in (finding["finding_id"], *about) if one),
         _prose(finding["claim"]),
     ]

@@ -59,7 +59,7 @@ class _Region(NamedTuple):
 
 
 class _Tree(NamedTuple):
-    """The files that the check ran on: their folder, and the lines of each."""
+    """The files that the check ran on: their folder, and the lines of each; none where they cannot be read."""
 
     folder: str
     lines: Callable[[str], list[str]]
@@ -78,7 +78,8 @@ def read_findings(output: str, folder: str, content: Callable[[str], str | None]
     Args:
         output: All that it wrote; other lines may stand before and behind the documents.
         folder: Where it ran, an absolute path with slashes and without links: the root of the repository.
-        content: Gives the text of a file of the reviewed tree by its path; None if it has none.
+        content: Gives the text of a file of the reviewed tree by its path; None if it is no text that can be read.
+            It raises `FileNotFoundError` where there is no such file.
     """
 
     @lru_cache(maxsize=8)
@@ -151,14 +152,23 @@ def _region(line: Any, column: Any, end_line: Any, end_column: Any) -> _Region |
 
 
 def _finding(
-    file: str | None, region: _Region | None, severity: str, category: Any, claim: Any
+    tree: _Tree, file: str | None, region: _Region | None, severity: str, category: Any, claim: Any
 ) -> ReportedFinding | None:
-    """A finding without a suggestion; None if it says nothing."""
+    """A finding without a suggestion; None if it says nothing. A place that is not there is told in its words."""
     said = _short(claim, LONGEST_TEXT)
     if said is None:
         return None
     line, end = (region.line, region.last_line) if region and file else (None, None)
-    return ReportedFinding(file, line, end, severity, _short(category, _LONGEST_CATEGORY), said)
+    try:
+        total = len(tree.lines(file)) if file else 0
+    except FileNotFoundError:
+        said, file, line, end = f"{file}{f':{line}' if line else ''}: {said}", None, None, None
+    else:
+        if total and line and line > total:
+            said, line, end = f"Line {line}: {said}", None, None
+        end = end and min(end, total or end)
+    kind = _short(category, _LONGEST_CATEGORY)
+    return ReportedFinding(file, line, end, severity, kind, _short(said, LONGEST_TEXT) or said)
 
 
 # SARIF
@@ -178,12 +188,12 @@ def _of_run(run: Any, tree: _Tree) -> Iterator[ReportedFinding]:
         claim = _at(result, "message", "text") or _at(rule, "messageStrings", _at(result, "message", "id"), "text")
         claim = _filled(claim, _list(result, "message", "arguments"))
         region = _sarif_region(_at(place, "region"))
-        finding = _finding(file, region, _sarif_severity(result, rule), name or _at(rule, "id"), claim)
+        finding = _finding(tree, file, region, _sarif_severity(result, rule), name or _at(rule, "id"), claim)
         if finding is None:
             continue
         # Further fixes are other ways. One that changes several files is no suggestion for these lines.
         changes = _list(result, "fixes", 0, "artifactChanges")
-        if len(changes) == 1 and file is not None and _sarif_path(changes[0], run, tree) == file:
+        if len(changes) == 1 and file and finding.line and _sarif_path(changes[0], run, tree) == file:
             parts = _list(changes[0], "replacements")
             edits = [(_sarif_region(_at(one, "deletedRegion")), _at(one, "insertedContent", "text")) for one in parts]
             finding = _with_suggestion(finding, edits, tree.lines(file), unit)
@@ -238,12 +248,12 @@ def _of_diagnostic(one: Any, tree: _Tree, severity: Any) -> Iterator[ReportedFin
     given = _at(one, "severity") or severity
     grade = _SEVERITIES.get(given, "minor") if isinstance(given, str | int) else "minor"
     region = _rdjson_region(_at(one, "location", "range"))
-    finding = _finding(file, region, grade, _at(one, "code", "value"), _at(one, "message"))
+    finding = _finding(tree, file, region, grade, _at(one, "code", "value"), _at(one, "message"))
     if finding is None or (file is None and path is not None):
         return
     # Several may be parts of one suggestion, or different ones: tools do either.
     offered = _list(one, "suggestions")
-    if len(offered) == 1 and file is not None:
+    if len(offered) == 1 and file and finding.line:
         edit = _rdjson_region(_at(offered[0], "range")), _at(offered[0], "text")
         finding = _with_suggestion(finding, [edit], tree.lines(file), _UTF_8)
     yield finding

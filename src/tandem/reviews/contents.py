@@ -90,12 +90,7 @@ def check_finding(services: Services, one: GivenFinding, where: str) -> None:
     """
     for name in ("claim", "failure", "suggestion"):
         check_text(services, f"{where}.{name}", getattr(one, name))
-    if finding_rules.severity_of(one.severity) is None:
-        raise InvalidInput(
-            f"'{one.severity}' is no severity: say blocker, major, minor or nit.",
-            field=f"{where}.severity",
-            allowed=list(finding_rules.SEVERITIES),
-        )
+    check_severity(one.severity, f"{where}.severity")
     if one.file is not None and (reason := unsafe_reason(one.file)) is not None:
         raise InvalidInput(f"The path {one.file!r} {reason}; name a file of the repository.", field=f"{where}.file")
     if one.line is None and (one.end_line is not None or one.suggestion is not None):
@@ -104,6 +99,16 @@ def check_finding(services: Services, one: GivenFinding, where: str) -> None:
         raise InvalidInput("A line is one of a file: send file, too.", field=f"{where}.file")
     if one.end_line is not None and one.line is not None and one.end_line < one.line:
         raise InvalidInput("end_line is before line.", field=f"{where}.end_line")
+
+
+def check_severity(severity: str | None, field: str) -> None:
+    """Refuse a word that means no severity, as `InvalidInput`."""
+    if severity is not None and finding_rules.severity_of(severity) is None:
+        raise InvalidInput(
+            f"'{severity}' is no severity: say blocker, major, minor or nit.",
+            field=field,
+            allowed=list(finding_rules.SEVERITIES),
+        )
 
 
 def check_metadata(services: Services, metadata: dict[str, Any] | None) -> str:

@@ -66,7 +66,7 @@ def why_none(unit: Unit, services: Services, review: Review) -> NoReviewer | Non
 
 
 def is_by_person(unit: Unit, services: Services, caller: Caller, who: str) -> bool:
-    """Whether it is a person's word: on a trusted broker agents may call as anybody does, by a name that says so."""
+    """Whether it is a person's word; on a trusted broker only the name of a known client says that it is none."""
     is_agent = caller.access is None and (caller.agent or "").partition("/")[0] in person.CLIENTS.values()
     return decides_for_all(caller) and not is_agent and services.pool.project_of(unit, who) is None
 

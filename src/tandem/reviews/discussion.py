@@ -24,6 +24,7 @@ from tandem.store.context import transact
 from tandem.store.event import EventKind
 
 _BEFORE_ALL = (0, -2)
+_PROPOSERS = "That is what the proposer does next; you have nothing to do for it."
 
 
 async def add_message(services: Services, caller: Caller, request: AddMessage) -> MessageSent:
@@ -82,7 +83,7 @@ async def add_message(services: Services, caller: Caller, request: AddMessage) -
         if request.resolves is not None:
             written = _resolve(unit, written, request.resolves, message)
         onward = views.onward(unit, services, written)
-        onward |= {} if request.sender_role == "proposer" else {"message": ""}
+        onward |= {} if request.sender_role == "proposer" else {"message": _PROPOSERS}
         return views.answer(MessageSent, services.waits, unit, written, message_id=message_id, **onward)
 
     return await transact(services, caller, work, works_on=(request.review_id,))

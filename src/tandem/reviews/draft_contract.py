@@ -107,7 +107,7 @@ class Draft:
     updated_at: Annotated[str, Field(description="When it was saved.")]
     place: Annotated[
         PlaceView | None,
-        Field(description="In the list of a review: where a finding of an earlier round belongs in the current one."),
+        Field(description="In a review's list: where it belongs if it is of an earlier round, or has no such lines."),
     ] = None
     quote: Annotated[
         str | None,

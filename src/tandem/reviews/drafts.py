@@ -56,8 +56,10 @@ async def save_draft(services: Services, caller: Caller, request: SaveDraft) -> 
 
     Raises:
         NotFound: There is no such review (in that project) or round, or its contents were removed.
+        InvalidInput: Its severity is none.
         TooLarge: The text is too long, or they are too many.
     """
+    contents.check_severity(request.severity, "severity")
     contents.check_text(services, "body", request.body)
     contents.check_text(services, "failure", request.failure)
     contents.check_text(services, "suggestion", request.suggestion)
@@ -117,22 +119,24 @@ async def list_drafts(services: Services, caller: Caller, request: ListDrafts) -
 
 
 async def _placed(services: Services, review_id: str, found: Sequence[Draft], current: int) -> tuple[Draft, ...]:
-    """The drafts, with where those of earlier rounds belong in the current one."""
-    moved = [one for one in found if one.kind == "finding" and one.file is not None and one.round != current]
+    """The drafts, with where those belong in the current round whose lines are of an earlier one, or not there."""
+    in_files = [one for one in found if one.kind == "finding" and one.file is not None]
     spots = {
         one.draft_id: Spot(
             one.draft_id, one.round, "before" if one.side == "before" else "after", one.file, one.line, one.end_line
         )
-        for one in moved
+        for one in in_files
     }
-    there = await places.places(services, review_id, spots.values(), current)
-    lost = [spots[name] for name, place in there.items() if place.changed is not False]
-    seen = await places.excerpts(services, review_id, lost, 0)
+    there = await places.places(services, review_id, (one for one in spots.values() if one.round != current), current)
+    looked_at = [spot for name, spot in spots.items() if name not in there or there[name].changed is not False]
+    seen = await places.excerpts(services, review_id, looked_at, 0)
 
     def shown(one: Draft) -> Draft:
-        place = there.get(one.draft_id)
+        place, own = there.get(one.draft_id), seen.get(one.draft_id)
         if place is None:
-            return one
+            if own is None or max(one.line or 0, one.end_line or 0) <= (-1 if own.total is None else own.total):
+                return one
+            place = Place(None if own.total is None else one.file, None, None, changed=True)
         if place.changed is None:
             # What cannot be looked at is not put on lines that may be others.
             place = Place(place.file, None, None, changed=None)

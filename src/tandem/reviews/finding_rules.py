@@ -5,7 +5,8 @@ Nothing bypasses `STEPS`: every answer and every settling asks `after()` where i
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
@@ -254,6 +255,26 @@ def counted(findings: Iterable[Finding], threshold: str) -> Counts:
         sum(blocks(one, threshold) for one in known),
         sum(one.state in ANSWERS for one in known),
     )
+
+
+def headline(found: Sequence[Any], counts: Any = None) -> str:
+    """How many there are: `4 findings: 1 verified, 3 open (2 keep the approval back)`.
+
+    Args:
+        found: The findings, as views of them.
+        counts: The numbers of the review, where `found` has not all of it.
+    """
+    still = sum(one.state in OPEN for one in found)
+    total, blocking = len(found), sum(one.blocking for one in found)
+    settled = Counter(one.state for one in found if one.state not in OPEN)
+    if counts is not None and counts.total != total:
+        total, still, blocking, settled = counts.total, counts.open, counts.blocking, Counter[str]()
+    if not total:
+        return "No findings."
+    said = [f"{number} {state}" for state, number in settled.items()]
+    back = f" ({blocking} keep{'s' if blocking == 1 else ''} the approval back)" if blocking else ""
+    said += [f"{still} open{back}"] if still or not settled else []
+    return f"{total} finding{'s' if total > 1 else ''}: {', '.join(said)}"
 
 
 def of_comment(message: dict[str, Any], project: str) -> dict[str, Any]:

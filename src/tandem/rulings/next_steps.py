@@ -223,7 +223,7 @@ def commands(status: Mapping[str, Any]) -> list[str]:  # noqa: PLR0911, C901 - o
         case "wait":
             return _waiting(status)
         case "answer_message":
-            said = f"Read all that was said: tandem review discussion {review_id}"
+            said = f"Read the messages: tandem review discussion {review_id}"
             return [said, f"Answer: {answer(status)}", f"Then wait: {wait(review_id)}"]
         case "decide_counter_patch":
             then = [f"Then: {status[AGAIN]}"] if status[AGAIN] else []

@@ -25,6 +25,7 @@ from tandem.core.texts import is_too_much_markdown
 from tandem.errors import InvalidInput, NotFound
 from tandem.present.facts import details, given
 from tandem.present.facts import facts as answer_facts
+from tandem.present.findings import BEFORE
 from tandem.present.markdown import escaped, fence, quoted
 from tandem.reviews.answers import DiscussionEntry, EventView, Proposal
 from tandem.reviews.finding_contract import FindingView
@@ -92,7 +93,7 @@ def said(entry: DiscussionEntry, finding: FindingView | None = None) -> Discussi
     if entry.status:
         remarks = [entry.status]
     if finding is not None:
-        remarks += [*filter(None, [finding.category]), finding.state]
+        remarks += filter(None, [finding.category, BEFORE if finding.pre_existing else None])
     remarks += [f"{one.label} {one.words}" for one in given("metadata", entry.metadata or {})]
     return DiscussionRow(
         f"{title}, round {entry.round}, {entry.at}",
@@ -124,9 +125,6 @@ def happened(event: EventView) -> tuple[str, str, str, str]:
 _parser = watched(MarkdownIt("commonmark").enable("table"))
 
 
-_CUT = "There is more than fits here; the review has it."
-
-
 def markdown(
     proposal: Proposal,
     entries: Sequence[DiscussionEntry],
@@ -140,7 +138,7 @@ def markdown(
         proposal=proposal,
         facts=facts(proposal),
         entries=_told(entries, findings),
-        cut=_CUT if is_cut else None,
+        cut=_cut(proposal, entries, findings) if is_cut else None,
         events=map(happened, events),
         line=_line,
         prose=_prose,
@@ -151,6 +149,13 @@ def markdown(
 def _told(entries: Sequence[DiscussionEntry], findings: Sequence[FindingView]) -> list[DiscussionRow]:
     known = {one.finding_id: one for one in findings}
     return [said(entry, known.get(entry.id)) for entry in entries]
+
+
+def _cut(proposal: Proposal, entries: Sequence[DiscussionEntry], findings: Sequence[FindingView]) -> str:
+    missing = len({one.finding_id for one in findings} - {one.id for one in entries})
+    told = f", of the {len(findings)} findings {missing}" if missing else ""
+    name = proposal.review_id
+    return f"More was said than fits here{told}. All of it: tandem review discussion {name}, tandem findings {name}"
 
 
 def _line(text: str) -> str:
@@ -201,7 +206,7 @@ def page(
         facts=facts(proposal),
         views=_views(proposal.diff, budget, ""),
         entries=told,
-        cut=_CUT if is_cut else None,
+        cut=_cut(proposal, entries, findings) if is_cut else None,
         events=[happened(event) for event in events],
     )
 

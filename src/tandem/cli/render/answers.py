@@ -11,7 +11,9 @@ from tandem.cli.render.parts import Cell, ago, block, clock, facts, listing, mor
 from tandem.present import inbox
 from tandem.present.facts import facts as shown_facts
 from tandem.present.facts import given, worded, work
+from tandem.present.findings import BEFORE
 from tandem.present.text import Column, Framed, Group, Rule, Table, Text, Whole
+from tandem.reviews.finding_rules import headline
 from tandem.rulings import next_steps
 
 if TYPE_CHECKING:
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from tandem.inbox import contract as inbox_contract
     from tandem.pool import contract
     from tandem.present.text import Drawable
-    from tandem.reviews import answers
+    from tandem.reviews import answers, draft_contract
     from tandem.reviews import page_contract as file_answers
     from tandem.reviews.tally_contract import Statistics
 
@@ -54,7 +56,7 @@ def render(kind: str, answer: Any) -> Drawable:
     if own is not None:
         return own(answer)
     onward = [*_nobody(answer.no_reviewer), *_next(answer)] if answer.next_action is not None else []
-    onward[:0] = [("findings", findings.headline((), answer.findings))] if kind == "ReviewStatus" else []
+    onward[:0] = [("findings", headline((), answer.findings))] if kind == "ReviewStatus" else []
     shown = parts.fields(kind, answer, *onward)
     remark = _REMARKS.get(kind)
     return Group(shown, plain(remark.format_map(answer), "dim")) if remark is not None else shown
@@ -298,6 +300,24 @@ def _(answer: contract.ReviewerList) -> Drawable:
     if not answer.pools:
         return plain(HOW_TO_BEGIN, "dim")
     return Group(_pools(answer.pools), *_reviewers(answer.reviewers))
+
+
+@renders
+def _(answer: draft_contract.DraftPage) -> Drawable:
+    if not answer.drafts:
+        return Text("There are no drafts.", style="dim")
+    columns = "review!, draft!, kind, where, text, saved!"
+    return Group(listing(columns, map(_drafted, answer.drafts)), more_pages(answer.next_page))
+
+
+def _drafted(one: draft_contract.Draft) -> tuple[Cell, ...]:
+    lines = "" if one.line is None else f":{one.line}" + (f"-{one.end_line}" if one.end_line else "")
+    lost = " (lines changed or gone)" if one.place is not None and one.place.changed else ""
+    begins = one.body.strip().partition("\n")[0]
+    text = plain(": ".join(filter(None, (one.severity, BEFORE if one.pre_existing else None, begins))))
+    text.is_cut = True
+    where = f"{one.file}{lines}{lost}" if one.file else ""
+    return one.review_id, one.draft_id, one.kind, where, text, ago(one.updated_at)
 
 
 @renders

@@ -2,41 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from tandem.cli.render.parts import STYLES, ago, block, facts, more_pages, plain, renders
+from tandem.present.findings import BEFORE
 from tandem.present.text import Framed, Group, Text
-from tandem.reviews.finding_rules import OPEN
+from tandem.reviews.finding_rules import OPEN, headline
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tandem.present.text import Drawable
-    from tandem.reviews.finding_contract import FindingCounts, FindingPage, FindingView, LessonPage, LessonView
-
-
-_BEFORE = "was there before the change"
-
-
-def headline(found: Sequence[FindingView], counts: FindingCounts | None = None) -> str:
-    """How many there are: `4 findings: 1 verified, 3 open (2 keep the approval back)`.
-
-    Args:
-        found: The findings.
-        counts: The numbers of the review, where `found` has not all of it.
-    """
-    still = sum(one.state in OPEN for one in found)
-    total, blocking = len(found), sum(one.blocking for one in found)
-    settled = Counter(one.state for one in found if one.state not in OPEN)
-    if counts is not None and counts.total != total:
-        total, still, blocking, settled = counts.total, counts.open, counts.blocking, Counter[str]()
-    if not total:
-        return "No findings."
-    said = [f"{number} {state}" for state, number in settled.items()]
-    back = f" ({blocking} keep{'s' if blocking == 1 else ''} the approval back)" if blocking else ""
-    said += [f"{still} open{back}"] if still or not settled else []
-    return f"{total} finding{'s' if total > 1 else ''}: {', '.join(said)}"
+    from tandem.reviews.finding_contract import FindingPage, FindingView, LessonPage, LessonView
 
 
 def where(one: FindingView) -> str:
@@ -52,7 +29,7 @@ def where(one: FindingView) -> str:
 
 def line(one: FindingView) -> str:
     """What its proposer has to know of it, as a remark."""
-    marks = ", ".join([one.severity, *(["blocking"] if one.blocking else []), *([_BEFORE] if one.pre_existing else [])])
+    marks = ", ".join([one.severity, *(["blocking"] if one.blocking else []), *([BEFORE] if one.pre_existing else [])])
     said = [f"{one.finding_id} ({marks}) {where(one)}: {one.claim}"]
     said += [f"how it fails: {one.failure}"] if one.failure else []
     said += [f"suggestion:\n{one.suggestion}"] if one.suggestion is not None else []
@@ -76,7 +53,7 @@ def _told(one: FindingView, *, with_review: bool = False) -> Drawable:
         (f"{one.severity}  ", "bold red" if one.blocking else "bold"),
         (one.state, STYLES.get(one.state, "")),
         ("  blocking" if one.blocking else "", "bold red"),
-        (f"  {_BEFORE}" if one.pre_existing else "", "yellow"),
+        (f"  {BEFORE}" if one.pre_existing else "", "yellow"),
         plain(f"  {where(one)}"),
         ("  changed since" if one.place is not None and one.place.changed else "", "yellow"),
         (f"  {one.finding_id}", "dim"),

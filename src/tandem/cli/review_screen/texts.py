@@ -16,7 +16,6 @@ from textual.widget import Widget
 from textual.widgets import Markdown, Static
 
 from tandem.cli.render import checks
-from tandem.cli.render.findings import headline as numbers
 from tandem.cli.render.parts import STYLES, ago
 from tandem.cli.review_screen.desk import LoadedReview
 from tandem.client.session import Unreachable
@@ -27,6 +26,7 @@ from tandem.git.hunks import parse
 from tandem.present.facts import facts
 from tandem.reviews import finding_rules
 from tandem.reviews.answers import DiscussionEntry, Proposal
+from tandem.reviews.finding_rules import headline as numbers
 from tandem.reviews.unusual import of_diff, of_round, of_text
 
 ELSEWHERE = "This is a reviewer pool: 'tandem reviewers list' shows it, 'tandem reviewers --help' the commands for it."

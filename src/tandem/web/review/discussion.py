@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections import Counter
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,7 +13,7 @@ from markupsafe import Markup
 from tandem.reviews.answers import DiscussionEntry, EventView
 from tandem.reviews.edits import is_applicable
 from tandem.reviews.finding_contract import FindingView
-from tandem.reviews.finding_rules import CATEGORIES, OPEN, SEVERITIES, changes
+from tandem.reviews.finding_rules import CATEGORIES, OPEN, SEVERITIES, changes, headline
 from tandem.web.diffs.markdown import as_written, markdown
 from tandem.web.diffs.syntax import Budget
 from tandem.web.diffs.views import FileView
@@ -38,8 +37,6 @@ _SAID = {
 """Events with an entry of the discussion, and of which kind."""
 _SETTLINGS = ("verified", "upheld", "reopened")
 _ANSWERS = ("fixed", "refuted", "deferred")
-_TOLD = (*_SETTLINGS[:2], *_ANSWERS, "reopened", "open", "late", "suppressed")
-"""States of findings in the order in which they are told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +96,7 @@ class Acts:
         theirs = {one.finding_id for one in own}
         others = [one for one in self.view.findings if one.finding_id not in theirs]
         return [
-            (f"{whose} {len(found)} {'findings' if len(found) > 1 else 'finding'}: {_counted(found)}".strip(), found)
+            (f"{whose} {headline(found)}".strip(), found)
             for whose, found in (("Your", own), ("Others'" if own else "", others))
             if found
         ]
@@ -194,11 +191,6 @@ def new_key() -> str:
 def thread_id(path: str, side: str, line: int | None) -> str:
     """The name within a page of the thread below a line."""
     return "thread-" + hashlib.sha256(f"{side} {line} {path}".encode()).hexdigest()[:12]
-
-
-def _counted(found: Iterable[FindingView]) -> str:
-    counts = Counter(one.state for one in found)
-    return ", ".join(f"{counts[state]} {state}" for state in _TOLD if counts[state])
 
 
 def stream(timeline: Iterable[EventView], discussion: Iterable[DiscussionEntry]) -> tuple[RoundPart, ...]:
