@@ -17,9 +17,9 @@ def keys() -> str:
     ]
     return page(
         "Keys",
-        "On the [pages](../guide/pages.md) and in the [terminal](../guide/terminal.md), `?` lists the keys that work where "
-        "you are. The same key does the same on both. Two characters are pressed one after the other; of a pair, the "
-        "second key goes the other way.",
+        "On the [pages](../guide/pages.md) and in the [terminal](../guide/terminal.md), `?` lists the keys that work "
+        "where you are. The same key does the same on both. Two characters are pressed one after the other; of a pair, "
+        "the second key goes the other way.",
         *(part for both in parts for part in both),
     )
 

@@ -64,11 +64,11 @@ async def test_a_finding_on_the_line_under_the_cursor_goes_with_the_verdict(at: 
     await at.press("ctrl+s")
     await at.shows("minor, not sent yet on line 2", "why 2?")
     # How grave it is one chooses by a key, now or when one comes back.
-    await at.press("l", "f2", "f2", "f2")
+    await at.press("down", "l", "f2", "f2", "f2")
     await at.shows("Major. The fault")
     await at.press("ctrl+s")
     await at.shows("major, not sent yet on line 2", "why 2?")
-    await at.press("up", "l")
+    await at.press("up", "up", "l")
     await at.shows("Finding on a.txt, line 2 before the change")
     await at.type("It was two.")
     await at.press("ctrl+s")
@@ -206,7 +206,7 @@ async def test_a_whole_finding_on_several_lines_is_written_by_keys(at: Stage, re
     draft = await at.shows("minor, security, was there before, not sent yet on lines 1-2", "How it fails: Always.")
     assert "Suggestion:" in draft
     # It comes back as it was left.
-    await at.press("l")
+    await at.press("down", "l")
     await at.shows("lines 1-2")
     await at.press("tab", "enter")
     await at.shows("security", "one and a half")

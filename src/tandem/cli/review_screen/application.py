@@ -15,10 +15,10 @@ from textual.binding import BindingType
 from tandem.cli.connection_options import ConnectionOptions, find_project
 from tandem.cli.review_screen import texts
 from tandem.cli.review_screen.desk import ScreenClient, WaitResult
-from tandem.cli.review_screen.keyboard import bindings
+from tandem.cli.review_screen.keyboard import KeyDialog, bindings, confirm
 from tandem.cli.review_screen.review import ReviewScreen
 from tandem.cli.review_screen.reviewers import ReviewersScreen
-from tandem.cli.review_screen.screens import Confirm, ListScreen, LiveScreen, NameDialog, host
+from tandem.cli.review_screen.screens import ListScreen, LiveScreen, NameDialog, host
 from tandem.cli.terminal import Exit
 from tandem.core.visible import visible_line
 from tandem.inbox.contract import Inbox, InboxItem
@@ -87,16 +87,16 @@ class ReviewApp(App[None]):
     async def action_quit(self) -> None:
         """End; ask first if something was typed that has not been sent."""
         unsent = self.desk.drafts.unsent()
-        if not unsent or isinstance(self.screen, Confirm):
+        if not unsent or isinstance(self.screen, KeyDialog):
             self.exit()
             return
 
-        def answered(yes: bool | None) -> None:  # noqa: FBT001 - the dialog's result
+        def answered(yes: str | None) -> None:
             if yes:
                 self.exit()
 
         count = f"{len(unsent)} reviews" if len(unsent) > 1 else "a review"
-        self.push_screen(Confirm(f"You have typed something for {count} that is not sent. Leave it behind?"), answered)
+        self.push_screen(confirm(f"You have typed something for {count} that is not sent. Leave it behind?"), answered)
 
 
 async def open_screen(options: ConnectionOptions, person: str | None) -> Exit:

@@ -32,6 +32,7 @@ from tandem.git import hunks
 from tandem.git.hunks import FileDiff, Hunk, Line
 from tandem.git.word_changes import common_start, pairs
 from tandem.reviews.answers import Proposal
+from tandem.reviews.draft_contract import Draft, as_finding
 from tandem.reviews.finding_contract import FindingView, GivenFinding, GivenSettling
 from tandem.reviews.unusual import LONGEST_SHOWN
 
@@ -55,7 +56,7 @@ class Row:
         new: Its number after the change.
         hunk: Tells its hunk from every other of the change.
         whole: The line as it is; empty if it is no line of the content.
-        finding: The finding that it tells of; empty for one that is not sent.
+        finding: The finding, or the draft of one, that it tells of.
     """
 
     kind: Kind
@@ -172,7 +173,7 @@ def of_round(proposal: Proposal, since: int | None) -> list[Row]:
 def with_findings(
     rows: Sequence[Row],
     found: Iterable[FindingView],
-    drafts: Iterable[tuple[LineRef, GivenFinding]],
+    drafts: Iterable[tuple[LineRef, Draft]],
     answers: Mapping[str, GivenSettling],
 ) -> list[Row]:
     """The rows, each with its findings beneath it; those on lines that are gone stand beneath their file."""
@@ -183,9 +184,10 @@ def with_findings(
         first = place.line if place.line != line else None
         spot = LineRef(path, line, "old" if one.side == "old" and line is not None else "new", first)
         waiting.setdefault(spot, []).extend(_finding(one, spot, answers.get(one.finding_id)))
-    for spot, draft in drafts:
+    for spot, unsent in drafts:
+        draft = as_finding(unsent)
         marks = ", ".join([draft.severity, *_kind(draft), "not sent yet"])
-        waiting.setdefault(spot, []).extend(_remark("draft", spot, marks, "\n".join(_said(draft))))
+        waiting.setdefault(spot, []).extend(_remark("draft", spot, marks, "\n".join(_said(draft)), unsent.draft_id))
     if not waiting:
         return list(rows)
     there = {spot for row in rows for spot in row.spots}

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
@@ -35,19 +38,31 @@ def help_text(*screens: str) -> str:
     )
 
 
-class ChordDialog(ModalScreen[str]):
-    """Waits for the key behind a first one; ends with what both do, or with nothing."""
+class KeyDialog(ModalScreen[str]):
+    """Waits for a key; ends with what it stands for, or with nothing."""
 
-    def __init__(self, screen: str, first: str) -> None:
+    def __init__(self, said: str, answers: Mapping[str, str]) -> None:
         super().__init__()
-        found = [(one.does, *bound) for one in keys.of_screens(screen) for bound in one.bound()]
-        self._acts = {key[2:]: (act, does) for does, key, act in found if key.startswith(f"{first} ")}
+        self._said, self._answers = said, answers
 
     def compose(self) -> ComposeResult:
-        """The keys."""
-        yield Static("   ".join(f"{key}  {does}" for key, (_, does) in self._acts.items()), id="about", markup=False)
+        """What the keys do."""
+        with Vertical(id="dialog"):
+            yield Static(self._said, markup=False)
 
     def on_key(self, event: events.Key) -> None:
-        """Take the second key."""
+        """Take the key."""
         event.stop()
-        self.dismiss(self._acts.get(event.character or "", ("", ""))[0])
+        self.dismiss(self._answers.get(event.character or "", ""))
+
+
+def confirm(question: str) -> KeyDialog:
+    """Asks whether to go on: ends with `yes`, or with nothing."""
+    return KeyDialog(f"{question}\n\ny  Yes    any other key  No", {"y": "yes"})
+
+
+def chord(screen: str, first: str) -> KeyDialog:
+    """Waits for the key behind a first one; ends with the act of both."""
+    found = [one for one in keys.of_screens(screen) if f"{first} " in one.keys]
+    acts = {key[2:]: act for one in found for key, act in one.bound() if key.startswith(f"{first} ")}
+    return KeyDialog("\n".join(f"{one.keys}  {one.does}" for one in found), acts)

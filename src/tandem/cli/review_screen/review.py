@@ -161,8 +161,7 @@ class ReviewScreen(LiveScreen):
         if found is not None:
             number = found.proposal.round
             known = [one for one in found.findings if one.round <= number]
-            drafts = [(spot, as_finding(one)) for spot, one in found.unsent]
-            unsent = drafts, dict(self.desk.drafts.answers(self.review_id))
+            unsent = found.unsent, dict(self.desk.drafts.answers(self.review_id))
             if (self._rows, known, unsent) != self._drawn:
                 self._drawn = (self._rows, known, unsent)
                 self._diff.show_rows(diff_view.with_findings(self._rows, known, *unsent), keep_place=keep_place)
@@ -376,7 +375,7 @@ class ReviewScreen(LiveScreen):
         return None
 
     def action_find(self) -> None:
-        """Ask for a finding on the line under the cursor; it goes with the next verdict."""
+        """Ask for a finding on the line under the cursor, or for the draft that is there; a verdict sends it."""
         reading, spot = self._judged("Findings are on the current round."), self.spot
         if reading is None:
             return
@@ -384,13 +383,14 @@ class ReviewScreen(LiveScreen):
             self.notify("Findings go on lines: go to one in the change first (1).", severity="warning", markup=False)
             return
         number, place = reading.proposal.round, spot.place
-        known = next((one for at, one in reading.unsent if at == spot), None)
+        here = self._diff.row.finding if self._diff.row else ""
+        known = next((one for one in reading.drafts if one.draft_id == here), None)
         before = as_finding(known) if known else None
         if before is not None and spot.first is None and before.end_line is not None:
             spot = replace(spot, first=before.line)
             place = spot.place
         draft = self.desk.drafts.text(
-            self.review_id, f"finding {number} {self._since} {spot.side} {spot.first} {spot.line} {spot.path}"
+            self.review_id, f"finding {here} {number} {self._since} {spot.side} {spot.first} {spot.line} {spot.path}"
         )
         draft.text = draft.text or (before.claim if before else "")
         draft.choice = draft.choice or (before.severity if before else "minor")

@@ -10,9 +10,9 @@ from textual.binding import BindingType
 from tandem.cli.render.parts import STYLES
 from tandem.cli.review_screen import texts
 from tandem.cli.review_screen.desk import ScreenClient
-from tandem.cli.review_screen.keyboard import bindings
+from tandem.cli.review_screen.keyboard import bindings, confirm
 from tandem.cli.review_screen.review import ReviewScreen
-from tandem.cli.review_screen.screens import Confirm, ListScreen, host
+from tandem.cli.review_screen.screens import ListScreen, host
 from tandem.core.visible import visible_line
 from tandem.pool.contract import PoolView, ReviewerList, ReviewerView
 
@@ -32,13 +32,16 @@ class ReviewersScreen(ListScreen):
         self._found = ReviewerList((), ())
 
     async def read_again(self) -> None:
-        """Ask the broker for all of them."""
-        self._found = await self.desk.client.list_reviewers()
+        """Ask the broker for those of the project, or for all."""
+        self._found = await self.desk.client.list_reviewers(project=self.desk.project)
         self.show_again()
 
     def show_again(self) -> None:
         """Draw them."""
-        at_work = sorted((one for one in self._found.reviewers if one.state != _ENDED), key=_order)
+        at_work = sorted(
+            (one for one in self._found.reviewers if one.state != _ENDED),
+            key=lambda one: (one.doing != "silent", one.doing_since or ""),
+        )
         pools = [one for one in self._found.pools if one.state != "ended"]
         first = next((one.reviewer_id for one in at_work if one.name == self._first), self._first)
         self._first = ""
@@ -62,7 +65,6 @@ class ReviewersScreen(ListScreen):
         """Ask whether to end the chosen reviewer; its review is the person's then."""
         one, desk = self._reviewer, self.desk
         if one is None:
-            self.notify("Choose a reviewer first.", markup=False)
             return
 
         async def end() -> None:
@@ -74,22 +76,18 @@ class ReviewersScreen(ListScreen):
             await self.attempt(deed, f"{one.name} is ended, and its review is yours.")
             host(self).push_screen(ReviewScreen(desk, one.review_id))
 
-        def answered(yes: bool | None) -> None:  # noqa: FBT001 - the dialog's result
+        def answered(yes: str | None) -> None:
             if yes:
                 self.run_worker(end())
 
         about = f" and take over '{visible_line(one.review_title or one.review_id)}'" if one.review_id else ""
-        host(self).push_screen(Confirm(f"End {visible_line(one.name)}{about}?"), answered)
+        host(self).push_screen(confirm(f"End {visible_line(one.name)}{about}?"), answered)
 
     def action_resume(self) -> None:
         """Resume the chosen pool, or all that are paused."""
         pools = {one.supervisor_id for one in self._found.pools}
         chosen = self.chosen if self.chosen in pools else None
         self.run_worker(self.attempt(self.desk.client.resume_reviewers(supervisor_id=chosen), "Resumed."))
-
-
-def _order(one: ReviewerView) -> tuple[bool, str]:
-    return one.doing != "silent", one.doing_since or ""
 
 
 def _work(one: ReviewerView) -> Text:

@@ -41,7 +41,7 @@ from textual.widgets.option_list import Option
 from tandem.cli import persons
 from tandem.cli.review_screen import texts
 from tandem.cli.review_screen.desk import ScreenClient, ScreenDraft, WaitResult
-from tandem.cli.review_screen.keyboard import ChordDialog, help_text
+from tandem.cli.review_screen.keyboard import chord, help_text
 from tandem.client.session import Unreachable
 from tandem.core.visible import is_blank, visible
 from tandem.errors import InvalidInput, TandemError
@@ -259,81 +259,50 @@ def details(said: Mapping[str, str | bool], *, has_suggestion: bool) -> list[Wid
     ]
 
 
-class NameDialog(ModalScreen[str | None]):
-    """Asks a person for their name; ends with it, or with None if they leave."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", "Leave", priority=True)]
-
-    def compose(self) -> ComposeResult:
-        """The dialog."""
-        with Vertical(id="dialog"):
-            yield Label("Who are you?", id="title")
-            yield Static(
-                "Others see this name on your verdicts and messages. It is asked once; --as NAME takes another.",
-                id="about",
-            )
-            yield Input(persons.suggested(), id="name", max_length=_LONGEST_NAME)
-            yield Static("", id="refusal", markup=False)
-        yield Footer()
-
-    def on_mount(self) -> None:
-        """Begin with the name."""
-        self.query_one("#refusal").display = False
-
-    def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Take the name, and keep it for the next time."""
-        refusal = self.query_one("#refusal", Static)
-        try:
-            name = persons.checked(event.value)
-        except InvalidInput as error:
-            refusal.update(visible(error.message))
-            refusal.display = True
-            return
-        try:
-            persons.remember(name=name)
-        except OSError as error:
-            host(self).notify(f"The name cannot be kept: {error.strerror}.", severity="warning", markup=False)
-        self.dismiss(name)
-
-
-class Confirm(ModalScreen[bool]):
-    """Asks whether to go on; y is yes, everything else no."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y", "dismiss(True)", "Yes"),
-        Binding("n,escape", "dismiss(False)", "No"),
-    ]
-
-    def __init__(self, question: str) -> None:
-        super().__init__()
-        self._question = question
-
-    def compose(self) -> ComposeResult:
-        """The dialog."""
-        with Vertical(id="dialog"):
-            yield Static(self._question, markup=False)
-        yield Footer()
-
-
 class LineDialog(ModalScreen[str | None]):
     """Asks for a line; ends with it, or with None if it was left."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", "Back", priority=True)]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", "Leave", priority=True)]
 
-    def __init__(self, title: str, line: str) -> None:
+    def __init__(self, title: str, line: str, about: str = "") -> None:
         super().__init__()
-        self._title, self._line = title, line
+        self._title, self._line, self._about = title, line, about
 
     def compose(self) -> ComposeResult:
         """The dialog."""
         with Vertical(id="dialog"):
             yield Label(self._title, id="title", markup=False)
-            yield Input(self._line, compact=True, max_length=_LONGEST_NAME)
+            yield Static(self._about, id="about", markup=False)
+            yield Input(self._line, max_length=_LONGEST_NAME)
         yield Footer()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Take the line."""
-        self.dismiss(event.value.strip())
+        """Take the line, or say why not."""
+        try:
+            self.dismiss(self.taken(event.value))
+        except InvalidInput as error:
+            self.query_one("#about", Static).update(visible(error.message))
+
+    def taken(self, line: str) -> str:
+        """What the line is taken for."""
+        return line.strip()
+
+
+class NameDialog(LineDialog):
+    """Asks a person for their name, and keeps it for the next time."""
+
+    def __init__(self) -> None:
+        about = "Others see this name on your verdicts and messages. It is asked once; --as NAME takes another."
+        super().__init__("Who are you?", persons.suggested(), about)
+
+    def taken(self, line: str) -> str:
+        """The name."""
+        name = persons.checked(line)
+        try:
+            persons.remember(name=name)
+        except OSError as error:
+            host(self).notify(f"The name cannot be kept: {error.strerror}.", severity="warning", markup=False)
+        return name
 
 
 class TextDialog(ModalScreen[None]):
@@ -442,7 +411,7 @@ class LiveScreen(Screen[None]):
             if act:
                 await self.run_action(act)
 
-        host(self).push_screen(ChordDialog(self.PARTS[0], first), ended)
+        host(self).push_screen(chord(self.PARTS[0], first), ended)
 
     def action_back(self) -> None:
         """Go back to what was before."""
@@ -500,7 +469,7 @@ class ListScreen(LiveScreen):
             if kept:
                 self._sections[name] = [key for key, _ in kept]
                 options.append(Option(Text(title, style="bold"), disabled=True))
-                options += (Option(_in_one_line(row), id=key) for key, row in kept)
+                options += (Option(row, id=key) for key, row in kept)
         shown.set_options(options or [Option(Text(self.NOTHING, style="dim"), disabled=True)])
         wanted = _nearest(chosen, before, self._sections)
         shown.highlighted = next((at for at, one in enumerate(shown.options) if one.id == wanted), None)
@@ -527,22 +496,11 @@ class ListScreen(LiveScreen):
 
     def action_step(self, by: int) -> None:
         """Choose the next row, or the previous one."""
-        if by > 0:
-            self._list.action_cursor_down()
-        else:
-            self._list.action_cursor_up()
+        (self._list.action_cursor_down if by > 0 else self._list.action_cursor_up)()
 
     def action_jump(self, to: int) -> None:
         """Choose the last row (1), or the first one (-1)."""
-        if to > 0:
-            self._list.action_last()
-        else:
-            self._list.action_first()
-
-
-def _in_one_line(text: Text) -> Text:
-    text.no_wrap, text.overflow = True, "ellipsis"
-    return text
+        (self._list.action_last if to > 0 else self._list.action_first)()
 
 
 def _nearest(chosen: str, before: Mapping[str, list[str]], now: Mapping[str, list[str]]) -> str | None:
