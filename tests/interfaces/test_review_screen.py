@@ -365,7 +365,7 @@ async def test_no_verdict_on_ones_own_work_is_offered(url: str, tmp_path: Path) 
         review_id = await at.create()
         await at.opened(review_id)
         own = "It is your own: somebody else gives the verdict."
-        for key in ("v", "a", "e", "l", "c"):
+        for key in ("y", "a", "r", "l", "c"):
             at.app.clear_notifications()
             await at.until(lambda shown: shown.count(own) == 1, "said above the change whose it is")
             await at.press(key)

@@ -1,4 +1,4 @@
-"""Every key of the pages and of the terminal's screens: where it works, what it does, and its heading in the help.
+"""Every key of the pages and of the terminal's screens: its place, its effect, and its heading in the help.
 
 Pages and screens take their keys and their `?` help from here, so that the same key does the same on both.
 """
@@ -21,13 +21,13 @@ class Key:
     Attributes:
         group: Its heading in the help.
         keys: `a`, or `] c` for one after the other; of a pair both, with a comma between.
-        does: What it does, in a few words.
-        page: The CSS selector of what it presses on a page, or of what has to be there for it to work; `=` for the
-            element with its `data-key`; empty if pages have no such key.
+        does: Its effect, in a few words.
+        page: The CSS selector of the element that it presses on a page, or that it needs there; `=` for the one with
+            its `data-key`; empty if pages have no such key.
         screens: The names of the terminal's screens that have it.
-        act: What it does there; a pair's goes on with `1)` and `-1)`.
+        act: Its action there; a pair's goes on with `1)` and `-1)`.
         also: Other keys of the terminal for the same, of a pair for both.
-        in_footer: What the foot of a screen calls it; empty if it is not there.
+        in_footer: Its name at the foot of a screen; empty if it is not there.
     """
 
     group: str
@@ -56,7 +56,7 @@ _MOVE, _GO, _READ, _DECIDE, _WRITE, _ELSE = "Move", "Go to", "Read a review", "D
 
 KEYS: Final = (
     Key(_MOVE, "j, k", "Next, previous", "[data-item], tr.line", "list reviewers diff talk", "step(", "down, up"),
-    Key(_MOVE, "Enter", "Open what is chosen", "[data-item]", "list reviewers diff", "open", "", "Open"),
+    Key(_MOVE, "Enter", "Open the chosen row", "[data-item]", "list reviewers diff", "open", "", "Open"),
     Key(_MOVE, "G, g", "To the end, to the top", ":root", "list reviewers diff", "jump(", "end, home"),
     Key(_MOVE, "pagedown, pageup", "A page down, up", "", "diff", "page(", "space"),
     Key(_MOVE, "right, left", "To the right, to the left", "", "diff", "aside("),
@@ -97,7 +97,7 @@ KEYS: Final = (
     Key(_WRITE, "m", "Write a message", "=", "review", "message", "", "Message"),
     Key(_WRITE, "S", "Answer the chosen finding or message", "", "review", "settle"),
     Key(_WRITE, "Ctrl Enter", "Send the form that is typed in", "form textarea"),
-    Key(_WRITE, "Escape", "Leave a field, close what is open", "body"),
+    Key(_WRITE, "Escape", "Leave a field, close the dialog", "body"),
     Key(_ELSE, "p", "This project, or all", "", "list", "projects", "", "Projects"),
     Key(_ELSE, "x", "Choose the row", "#chosen"),
     Key(_ELSE, "x", "End the reviewer and take over its review", "", "reviewers", "end", "", "End it and take over"),

@@ -31,6 +31,8 @@ _WIDE_COLUMNS = 110
 """From here on there is room for the list of files beside the change."""
 _LIMIT = 100
 _CAUSE = "cause "
+_INTENT = 60
+"""Characters of an intent, so that the rest of the row is seen."""
 
 
 class ReviewApp(App[None]):
@@ -185,6 +187,7 @@ def _row(item: InboxItem, *, with_project: bool) -> Text:
     told = replace(item, who=proposer) if item.who == review.proposer_id else item
     said = [inbox.size(item), inbox.said(told), item.detail, f"by {proposer}", f"for {texts.since(item.since)}"]
     said += [work(review), review.project if with_project else None]
-    row = Text(f"  {visible_line(review.intent)}  ")
+    intent = visible_line(review.intent)
+    row = Text(f"  {intent if len(intent) <= _INTENT else f'{intent[:_INTENT]}…'}  ")
     row.append("critical  " if review.priority == "critical" else "", "bold red")
     return row.append("  ".join(visible_line(part) for part in said if part), "dim")

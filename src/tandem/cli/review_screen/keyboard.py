@@ -39,7 +39,7 @@ def help_text(*screens: str) -> str:
 
 
 class KeyDialog(ModalScreen[str]):
-    """Waits for a key; ends with what it stands for, or with nothing."""
+    """Waits for a key; ends with its meaning, or with nothing."""
 
     def __init__(self, said: str, answers: Mapping[str, str]) -> None:
         super().__init__()

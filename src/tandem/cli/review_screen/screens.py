@@ -414,7 +414,7 @@ class LiveScreen(Screen[None]):
         host(self).push_screen(chord(self.PARTS[0], first), ended)
 
     def action_back(self) -> None:
-        """Go back to what was before."""
+        """Go back to the screen before."""
         host(self).pop_screen()
 
 
@@ -422,7 +422,7 @@ class ListScreen(LiveScreen):
     """Rows in sections under a headline; one row is chosen."""
 
     NOTHING: ClassVar[str] = ""
-    """What stands there instead of rows."""
+    """Shown when there are no rows."""
 
     def __init__(self, desk: ScreenClient) -> None:
         super().__init__(desk)
@@ -457,7 +457,7 @@ class ListScreen(LiveScreen):
         """Show sections by their names and titles; the cursor stays on its row, or else in its section.
 
         Args:
-            headline: What stands above them.
+            headline: The line above them.
             sections: The name of each, its title, and its rows with their ids.
             chosen: The row to choose instead; empty for none.
         """
@@ -478,7 +478,7 @@ class ListScreen(LiveScreen):
         self.query_one("#headline", Static).update(visible(headline + where))
 
     def on_option_list_option_selected(self) -> None:
-        """Open what was clicked."""
+        """Open the row that was clicked."""
         self.action_open()
 
     def action_open(self) -> None:
@@ -492,7 +492,7 @@ class ListScreen(LiveScreen):
                 self._filter = text
                 self.show_again()
 
-        host(self).push_screen(LineDialog("Show only what has; empty for all", self._filter), ended)
+        host(self).push_screen(LineDialog("Show only rows with this text; empty for all", self._filter), ended)
 
     def action_step(self, by: int) -> None:
         """Choose the next row, or the previous one."""
