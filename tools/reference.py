@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from reference_commands import commands
 from reference_cycles import cycles
+from reference_keys import keys
 from reference_parts import (
     Field,
     Undocumented,
@@ -333,6 +334,7 @@ PAGES: Final = {
     "cycles.md": cycles,
     "errors.md": errors,
     "events.md": events,
+    "keys.md": keys,
     "life-cycle.md": life_cycle,
     "operations.md": operations,
     "reviewer-pool.md": reviewer_pool,

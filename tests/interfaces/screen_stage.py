@@ -91,8 +91,8 @@ class Stage:
 
     async def opened(self, review_id: str) -> None:
         """Open a review that is on the list."""
-        await self.shows(review_id)
         listed = self.app.screen.query_one("#list", OptionList)
+        await self.until(lambda _: any(one.id == review_id for one in listed.options), f"listed {review_id}")
         while listed.highlighted_option is None or listed.highlighted_option.id != review_id:
             await self.press("down")
         await self.press("enter")

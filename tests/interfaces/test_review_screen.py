@@ -21,8 +21,8 @@ BEST = DIFF.replace("+2", "+best")
 
 async def test_what_waits_is_listed_in_the_brokers_order_and_new_things_come_by_themselves(at: Stage) -> None:
     await at.shows("Nothing is open", f"0 for {PERSON}")
-    normal = await at.create("A normal change", phase="03", task="03-2")
-    await at.shows("Unclaimed (1)", "A normal change", "03 · 03-2", normal)
+    await at.create("A normal change", phase="03", task="03-2")
+    await at.shows("Unclaimed (1)", "A normal change", "not taken yet", "by robot", "03 · 03-2")
     held = await at.create("A held change")
     await at.bob.claim_review(reviewer_id="bob", review_id=held)
     shown = await at.shows("Waiting on others (1)", "being reviewed", "bob")
@@ -64,16 +64,16 @@ async def test_a_finding_on_the_line_under_the_cursor_goes_with_the_verdict(at: 
     await at.press("ctrl+s")
     await at.shows("minor, not sent yet on line 2", "why 2?")
     # How grave it is one chooses by a key, now or when one comes back.
-    await at.press("l", "f2", "f2", "f2")
+    await at.press("down", "l", "f2", "f2", "f2")
     await at.shows("Major. The fault")
     await at.press("ctrl+s")
     await at.shows("major, not sent yet on line 2", "why 2?")
-    await at.press("up", "l")
+    await at.press("up", "up", "l")
     await at.shows("Finding on a.txt, line 2 before the change")
     await at.type("It was two.")
     await at.press("ctrl+s")
     await at.shows("minor, not sent yet on line 2 before the change")
-    await at.press("e")
+    await at.press("r")
     await at.shows("Goes with it: 2 findings.", "Request changes. Reason (optional)")
     assert (await at.status(review_id)).status == "pending"
     await at.press("ctrl+s")
@@ -97,7 +97,7 @@ async def test_a_reason_typed_at_once_is_a_reason_and_chooses_no_verdict(at: Sta
     # In the list, too: its cursor is on the chosen one, and letters are the reason's.
     await at.press("shift+tab", "enter", "space", "a")
     await at.shows("Request changes. Reason (optional)", "no  go a")
-    await at.press("escape", "v", "x", "space")
+    await at.press("escape", "y", "x", "space")
     await at.shows("Request changes. Reason (optional)")
     await at.press("ctrl+s")
     found = await at.becomes(review_id, "changes_requested")
@@ -119,7 +119,7 @@ async def test_a_finding_that_was_kept_goes_with_the_verdict_on_a_later_round(at
     await at.shows("round 1 of 2")
     await at.press("right_square_bracket", "right_square_bracket")
     await at.shows("round 2 of 2", "minor, not sent yet on line 3", "why 2?")
-    await at.press("e")
+    await at.press("r")
     await at.shows("Goes with it: 1 finding.", "a.txt, line 3: your draft from round 1.")
     await at.press("ctrl+s")
     await at.becomes(review_id, "changes_requested")
@@ -206,11 +206,11 @@ async def test_a_whole_finding_on_several_lines_is_written_by_keys(at: Stage, re
     draft = await at.shows("minor, security, was there before, not sent yet on lines 1-2", "How it fails: Always.")
     assert "Suggestion:" in draft
     # It comes back as it was left.
-    await at.press("l")
+    await at.press("down", "l")
     await at.shows("lines 1-2")
     await at.press("tab", "enter")
     await at.shows("security", "one and a half")
-    await at.press("escape", "e", "ctrl+s")
+    await at.press("escape", "r", "ctrl+s")
     await at.becomes(review_id, "changes_requested")
     [one, *_] = (await at.other.list_findings(review_id=review_id)).findings
     assert (one.line, one.end_line, one.category, one.failure) == (1, 2, "security", "Always.")
@@ -219,7 +219,7 @@ async def test_a_whole_finding_on_several_lines_is_written_by_keys(at: Stage, re
 
 
 async def test_suggestions_become_a_counter_patch(at: Stage, review_id: str) -> None:
-    await at.press("p")
+    await at.press("E")
     await at.shows("No open finding has a suggestion")
     await at.bob.claim_review(reviewer_id="bob", review_id=review_id)
     found = [
@@ -229,7 +229,7 @@ async def test_suggestions_become_a_counter_patch(at: Stage, review_id: str) -> 
     await at.bob.submit_verdict(review_id, verdict="comment", reason="so", reviewer_id="bob", findings=found)
     await at.bob.release_claim(review_id, claim_generation=1)
     await at.shows("Longer.", "Louder.")
-    await at.press("p")
+    await at.press("E")
     await at.shows("A counter-patch of suggestions", "a.txt:2: Longer.", "a.txt:1: Louder.")
     await at.type("As suggested.")
     await at.press("ctrl+s")
@@ -261,7 +261,7 @@ async def test_findings_of_an_earlier_round_are_settled_with_the_verdict(at: Sta
     await at.press("a", "ctrl+s")
     await at.shows("Open findings keep the approval back", blocking, "Everything is as it was")
     assert (await at.status(review_id)).status == "pending"
-    await at.press("escape", "right_square_bracket", "c", "s")
+    await at.press("escape", "right_square_bracket", "c", "S")
     await at.shows("What became of it?", "Too short.", "Verified: it is corrected")
     await at.press("ctrl+s")
     await at.shows("verified, not sent yet on line 2")
@@ -279,14 +279,14 @@ async def test_a_finding_that_does_not_hold_is_reopened_with_a_reason(at: Stage,
     await at.shows("round 1 of 2")
     await at.press("right_square_bracket", "right_square_bracket")
     await at.shows("round 2 of 2")
-    await at.press("right_square_bracket", "c", "s", "f2")
+    await at.press("right_square_bracket", "c", "S", "f2")
     await at.shows("Upheld: the proposer is right. Reason (optional)")
     await at.press("f2", "ctrl+s")
     await at.shows("Reopened: it does not hold. Reason (required)", "needs one that the other side can act on")
     await at.type("It is.")
     await at.press("ctrl+s")
     await at.shows("reopened, not sent yet on line 2", "It is.")
-    await at.press("e")
+    await at.press("r")
     await at.type("again")
     await at.press("ctrl+s")
     await at.becomes(review_id, "changes_requested")
@@ -301,9 +301,9 @@ async def test_the_keys_of_findings_go_to_each_and_no_further(at: Stage, review_
     await at.shows("round 1 of 2")
     await at.press("right_square_bracket", "right_square_bracket")
     await at.shows("round 2 of 2", "nit, open")
-    await at.press("right_square_bracket", "c", "right_square_bracket", "c", "s")
+    await at.press("right_square_bracket", "c", "right_square_bracket", "c", "S")
     await at.shows("What became of it?", "Say why.")
-    await at.press("escape", "left_square_bracket", "c", "s")
+    await at.press("escape", "left_square_bracket", "c", "S")
     await at.shows("What became of it?", "Too short.")
     assert (await at.status(review_id)).status == "pending"
 
@@ -314,7 +314,7 @@ async def test_the_proposer_answers_findings(url: str, tmp_path: Path) -> None:
         blocking, _ = await _found(at, review_id, person="bob")
         await at.opened(review_id)
         await at.shows("2 findings: 2 open (1 keeps the approval back)", "round 2 of 2")
-        await at.press("right_square_bracket", "c", "s")
+        await at.press("right_square_bracket", "c", "S")
         shown = await at.shows("What became of it?", "For its proposer: fixed")
         assert "Verified" not in shown
         await at.press("f2", "tab")
@@ -328,7 +328,7 @@ async def test_the_proposer_answers_findings(url: str, tmp_path: Path) -> None:
 async def test_a_claim_that_has_ended_is_said_and_sending_again_claims_anew(at: Stage, review_id: str) -> None:
     await at.press("c")
     await at.shows("yours, claim ends")
-    await at.press("e")
+    await at.press("r")
     await at.type("too short")
     at.hears_nothing()
     await at.other.release_claim(review_id, claim_generation=1)
@@ -340,7 +340,7 @@ async def test_a_claim_that_has_ended_is_said_and_sending_again_claims_anew(at: 
 
 
 async def test_a_round_that_is_over_is_said_and_the_reason_goes_on_to_the_next(at: Stage, review_id: str) -> None:
-    await at.press("e")
+    await at.press("r")
     await at.type("too short")
     await at.create(review_id=review_id, diff=BETTER)
     await at.shows("round 1 of 2")
@@ -349,11 +349,11 @@ async def test_a_round_that_is_over_is_said_and_the_reason_goes_on_to_the_next(a
     assert (await at.status(review_id)).status == "pending"
     await at.press("escape")
     await at.shows("]] goes to round 2", "+ 2")
-    await at.press("e")
+    await at.press("r")
     await at.shows("A verdict is for the current round")
     await at.press("right_square_bracket", "right_square_bracket")
     await at.shows("round 2 of 2", "+ better")
-    await at.press("e")
+    await at.press("r")
     await at.shows("Your verdict on round 2", "too short")
     await at.press("ctrl+s")
     found = await at.becomes(review_id, "changes_requested")
@@ -365,7 +365,7 @@ async def test_no_verdict_on_ones_own_work_is_offered(url: str, tmp_path: Path) 
         review_id = await at.create()
         await at.opened(review_id)
         own = "It is your own: somebody else gives the verdict."
-        for key in ("v", "a", "e", "l", "c"):
+        for key in ("y", "a", "r", "l", "c"):
             at.app.clear_notifications()
             await at.until(lambda shown: shown.count(own) == 1, "said above the change whose it is")
             await at.press(key)
@@ -411,8 +411,8 @@ async def test_a_claim_on_what_became_ones_own_can_only_be_released(at: Stage, u
     await at.opened(review_id)
     await at.shows("yours, claim ends", "It is your own")
     await at.press("a")
-    await at.shows("x releases your claim")
-    await at.press("x")
+    await at.shows("X releases your claim")
+    await at.press("X")
     await at.becomes(review_id, "pending")
 
 
@@ -421,11 +421,11 @@ async def test_what_somebody_else_holds_is_refused_in_words(at: Stage, review_id
     await at.shows("with bob, claim ends")
     await at.press("c")
     await at.shows("bob holds this review")
-    await at.press("v")
+    await at.press("y")
     await at.shows("Your verdict on round 1")
     await at.press("ctrl+s")
     await at.shows("It can be yours once they have released it")
-    await at.press("escape", "x")
+    await at.press("escape", "X")
     await at.shows("There is no claim of yours to release: bob holds it")
     assert (await at.status(review_id)).reviewer_id == "bob"
 
@@ -445,7 +445,7 @@ async def test_messages_are_sent_answered_and_settled(at: Stage, review_id: str)
     sent = await at.other.add_message(review_id, sender_role="proposer", body="It fails at night.")
     await at.press("3")
     await at.shows("why now?", "It fails at night.", "as proposer")
-    await at.press("j", "j", "s")
+    await at.press("j", "j", "S")
     await at.shows("It settles: It fails at night.")
     await at.press("tab")
     await at.type("I see")

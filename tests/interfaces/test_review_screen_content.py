@@ -116,9 +116,9 @@ async def test_a_change_is_shown_by_file(at: Stage) -> None:
     review_id = await at.create(diff=TWO_FILES)
     await at.opened(review_id)
     await at.shows("a.txt  +1 −1", "waits.py  added  +2 −0", "def wait():")
-    await at.press("f", "h", "down", "l")
+    await at.press("n", "N", "l")
     await at.shows("Finding on waits.py, line 1")
-    await at.press("escape", "F", "F", "l")
+    await at.press("escape", "p", "p", "l")
     await at.shows("Finding on a.txt", "on the file as a whole")
     await at.press("escape")
     await at.pilot.resize_terminal(60, 20)
@@ -160,7 +160,7 @@ async def test_a_restart_of_the_broker_is_said_and_outlasted(tmp_path: Path) -> 
         async with stage(broker.url, tmp_path / "shop") as at:
             review_id = await at.create()
             await at.opened(review_id)
-            await at.press("e", "tab")
+            await at.press("r", "tab")
             await at.type("too short")
             broker.kill()
             await at.press("ctrl+s")
@@ -169,7 +169,7 @@ async def test_a_restart_of_the_broker_is_said_and_outlasted(tmp_path: Path) -> 
             await at.shows("The broker is away")
             broker.start()
             await at.lacks("The broker is away")
-            await at.press("v", "ctrl+s")
+            await at.press("y", "ctrl+s")
             assert (await at.becomes(review_id, "changes_requested")).verdict_reason == "too short"
             await at.shows(f"{PERSON} requested changes.")
 
@@ -226,7 +226,9 @@ async def test_every_key_is_listed(url: str, tmp_path: Path) -> None:
         review_id = await at.create()
         await at.opened(review_id)
         await at.press("question_mark")
-        await at.shows("Request changes", "Earlier round", "Accept the counter-patch", "Next file", "Claim")
+        await at.shows(
+            "Decide", "Request changes", "earlier round", "Accept the counter-patch", "previous file", "claim"
+        )
         await at.press("escape", "escape", "question_mark")
         await at.shows("This project, or all", "Quit")
 

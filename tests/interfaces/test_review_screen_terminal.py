@@ -166,19 +166,3 @@ def test_what_the_guide_tells_to_type_is_understood() -> None:
     for words in told:
         command, left = find_command(["review", "screen", *words[1:]] if words[1:2] != ["screen"] else words)
         assert command.make_context("screen", left).params, words
-
-
-def test_the_guide_names_every_key() -> None:
-    from tandem.cli.review_screen.application import InboxScreen
-    from tandem.cli.review_screen.diff_view import DiffView
-    from tandem.cli.review_screen.review import ReviewScreen
-
-    guide = Page(ROOT / "docs" / "guide" / "terminal.md").text
-    heard = {"left_square_bracket": "[", "right_square_bracket": "]", "plus": "+", "minus": "-", "question_mark": "?"}
-    keys = {
-        heard.get(key, key)
-        for part in (InboxScreen, ReviewScreen, DiffView)
-        for binding in part.BINDINGS
-        for key in getattr(binding, "key", "").split(",")
-    }
-    assert {key for key in keys if f"`{key}`" not in guide} == set()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from playwright.sync_api import Page, expect
 
+from tandem.present.keys import KEYS, of_screens
 from tests.acceptance.reviewing import Desk
 from tests.pages.conftest import Check
 
@@ -15,7 +17,7 @@ def test_the_keys_are_listed_and_work(page: Page, shop: Desk, axe: Check):
     page.goto(f"/?project={shop.project}")
     page.keyboard.press("?")
     keys = page.get_by_role("dialog", name="Keys")
-    expect(keys).to_contain_text("Go to the queue")
+    expect(keys).to_contain_text("The queue")
     axe(page)
     page.keyboard.press("Escape")
     expect(keys).to_be_hidden()
@@ -30,6 +32,35 @@ def test_the_keys_are_listed_and_work(page: Page, shop: Desk, axe: Check):
     page.keyboard.press("g")
     page.keyboard.press("i")
     expect(page).to_have_url(re.compile("/$"))
+
+
+@pytest.mark.parametrize("path", ["/", "/queue", "/reviewers", "/activity", "review"])
+def test_every_key_of_a_page_is_in_the_table_and_in_the_help(page: Page, shop: Desk, path: str):
+    page.goto(f"/reviews/{shop.put_up()}" if path == "review" else path)
+    told = {key for one in KEYS if one.page for key in one.parts}
+    pressed = page.locator("[data-key]").evaluate_all("all => all.map(one => one.dataset.key)")
+    assert set(pressed) - told == set()
+    page.keyboard.press("?")
+    keys = page.get_by_role("dialog", name="Keys")
+    expect(keys.get_by_role("heading", name="Go to", exact=True)).to_be_visible()
+    shown = keys.locator("[data-named]:visible").evaluate_all("all => all.map(one => one.dataset.named)")
+    assert set(pressed) - set(shown) == set()
+    # From its top.
+    assert keys.evaluate("one => one.scrollTop") == 0
+
+
+def test_the_same_key_is_never_two_things_on_one_page_or_screen():
+    for screen in {name for one in KEYS for name in one.screens.split()}:
+        keys = [key for one in of_screens(screen) for key, _ in one.bound()]
+        assert len(keys) == len(set(keys)), screen
+    on_pages = [(key, one.page) for one in KEYS if one.page for key in one.parts]
+    assert len(on_pages) == len(set(on_pages))
+
+
+def test_the_reviewers_are_a_key_away(page: Page, shop: Desk):
+    page.goto("/queue")
+    page.keyboard.press("R")
+    expect(page).to_have_url(re.compile("/reviewers$"))
 
 
 def test_typing_is_not_taken_for_keys(page: Page):

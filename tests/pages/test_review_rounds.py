@@ -31,10 +31,10 @@ def test_what_is_new_since_an_earlier_round(page: Page, shop: Desk, repo: Sandbo
     # What is between is what the round leaves, so it can be opened here, too.
     page.get_by_role("link", name="Show 73 unchanged lines").click()
     expect(diff).to_contain_text("value_50 = 50")
-    page.keyboard.press("[")
+    page.keyboard.type("[[")
     expect(diff.locator("tr.added").first).to_contain_text("value_20 = first")
     expect(page.get_by_text("Round 2 is there; this is round 1")).to_be_visible()
-    page.keyboard.press("]")
+    page.keyboard.type("]]")
     expect(diff.locator("tr.added").first).to_contain_text("value_20 = second")
 
 

@@ -17,6 +17,7 @@ from starlette.routing import Route, Router
 
 from tandem.errors import InvalidInput, NotFound, RateLimited, TandemError, TooLarge, Unauthenticated
 from tandem.inbox.contract import Inbox
+from tandem.present.keys import grouped
 from tandem.server.asgi.exchange import (
     ClientGone,
     Exchange,
@@ -89,7 +90,7 @@ class PagesApp:
         files = StaticFiles()
         self._templates = environment()
         names: dict[str, Any] = self._templates.globals
-        names["static"] = files.address
+        names |= {"static": files.address, "key_groups": grouped()}
         filters: dict[str, Callable[..., Any]] = self._templates.filters
         filters["when"] = partial(when, self._backend.clock)
         static = PageRoute("/static/{stamp}/{name:path}", files.serve, needs_broker=False, is_open=True, inbox_rows=0)

@@ -411,25 +411,40 @@ class ScreenClient:
         if drafts:
             await self.client.discard_draft(review_id, draft_ids=[one.draft_id for one in drafts], person=self.person)
 
+    async def opened(
+        self, reading: LoadedReview, found: Sequence[FindingView], paths: Iterable[str] = ()
+    ) -> list[edits.Editable]:
+        """Files of the round that is shown, or its text, to be edited, with suggestions put in.
+
+        Raises:
+            InvalidInput: One of them cannot be edited.
+            TandemError: The broker refuses, or none answers.
+        """
+        shown = reading.proposal
+        if shown.diff is None:
+            text = shown.description or ""
+            content, original = edits.with_suggestions(text, found), edits.digest(text)
+            return [edits.Editable(shown.path or "", content, original)]
+        ask = partial(self.client.get_round_file, shown.review_id, round=shown.round)
+        wanted = [*paths, *(one.place.file for one in found if one.place and one.place.file)]
+        files = await edits.opened(ask, wanted, found)
+        if refused := [f"{file.path}: {file.refused}" for file in files if file.refused]:
+            raise InvalidInput(" ".join(refused))
+        return files
+
     async def offer(
-        self, reading: LoadedReview, found: Sequence[FindingView], verdict: str, reason: str, key: str
+        self, reading: LoadedReview, files: Sequence[edits.Editable], verdict: str, reason: str, key: str
     ) -> None:
-        """Give a verdict with the counter-patch that suggestions make of the round that is shown.
+        """Give a verdict with the counter-patch that edited files make of the round that is shown.
 
         Raises:
             InvalidInput: They cannot be put in.
             TandemError: The broker refuses, or none answers.
         """
-        shown, client = reading.proposal, self.client
-        if shown.diff is None:
-            given: dict[str, Any] = {"text": edits.with_suggestions(shown.description or "", found)}
-        else:
-            ask = partial(client.get_round_file, shown.review_id, round=shown.round)
-            files = await edits.opened(ask, [one.place.file for one in found if one.place and one.place.file], found)
-            if refused := [f"{file.path}: {file.refused}" for file in files if file.refused]:
-                raise InvalidInput(" ".join(refused))
-            given = {"edits": [file.edit() for file in files]}
-        made = await client.draft_counter_patch(shown.review_id, round=shown.round, **given)
+        shown = reading.proposal
+        changed = [file.edit() for file in files]
+        given: dict[str, Any] = {"text": changed[0]["content"]} if shown.diff is None else {"edits": changed}
+        made = await self.client.draft_counter_patch(shown.review_id, round=shown.round, **given)
         if not made.applies:
             raise InvalidInput(made.problem or "The suggestions change nothing.")
         await self.decide(reading, shown.round, verdict, reason, key, counter_patch=made.counter_patch)

@@ -17,7 +17,7 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 from textual import events
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.geometry import Region, Size
 from textual.message import Message
 from textual.reactive import reactive
@@ -25,11 +25,14 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from tandem.cli.review_screen.desk import LineRef
-from tandem.cli.review_screen.screens import TextDialog, host
+from tandem.cli.review_screen.keyboard import bindings
+from tandem.cli.review_screen.screens import LineDialog, TextDialog, host
 from tandem.core.visible import visible, visible_line
 from tandem.git import hunks
 from tandem.git.hunks import FileDiff, Hunk, Line
 from tandem.git.word_changes import common_start, pairs
+from tandem.reviews.answers import Proposal
+from tandem.reviews.draft_contract import Draft, as_finding
 from tandem.reviews.finding_contract import FindingView, GivenFinding, GivenSettling
 from tandem.reviews.unusual import LONGEST_SHOWN
 
@@ -53,7 +56,7 @@ class Row:
         new: Its number after the change.
         hunk: Tells its hunk from every other of the change.
         whole: The line as it is; empty if it is no line of the content.
-        finding: The finding that it tells of; empty for one that is not sent.
+        finding: The finding, or the draft of one, that it tells of.
     """
 
     kind: Kind
@@ -156,10 +159,21 @@ def of_text(path: str, text: str) -> list[Row]:
     return [Row("file", shown(path), path), *body]
 
 
+def of_round(proposal: Proposal, since: int | None) -> list[Row]:
+    """The rows of a round's content, or of what changed in it since an earlier one."""
+    if since is not None:
+        return of_diff(proposal.interdiff or "") or [Row("fact", f"Nothing changed since round {since}.", "")]
+    if proposal.diff is not None:
+        return of_diff(proposal.diff)
+    if proposal.path is not None:
+        return of_text(proposal.path, proposal.description or "")
+    return [Row("fact", "There is no change in this review: see its texts (2).", "")]
+
+
 def with_findings(
     rows: Sequence[Row],
     found: Iterable[FindingView],
-    drafts: Iterable[tuple[LineRef, GivenFinding]],
+    drafts: Iterable[tuple[LineRef, Draft]],
     answers: Mapping[str, GivenSettling],
 ) -> list[Row]:
     """The rows, each with its findings beneath it; those on lines that are gone stand beneath their file."""
@@ -170,9 +184,10 @@ def with_findings(
         first = place.line if place.line != line else None
         spot = LineRef(path, line, "old" if one.side == "old" and line is not None else "new", first)
         waiting.setdefault(spot, []).extend(_finding(one, spot, answers.get(one.finding_id)))
-    for spot, draft in drafts:
+    for spot, unsent in drafts:
+        draft = as_finding(unsent)
         marks = ", ".join([draft.severity, *_kind(draft), "not sent yet"])
-        waiting.setdefault(spot, []).extend(_remark("draft", spot, marks, "\n".join(_said(draft))))
+        waiting.setdefault(spot, []).extend(_remark("draft", spot, marks, "\n".join(_said(draft)), unsent.draft_id))
     if not waiting:
         return list(rows)
     there = {spot for row in rows for spot in row.spots}
@@ -296,23 +311,7 @@ class DiffView(ScrollView, can_focus=True):
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         f"diff--{part}" for part in ("file", "fact", "hunk", "context", "added", "deleted", "remark", "draft", "gutter")
     } | {"diff--cursor"}
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("down,j", "step(1)", "Next line", show=False),
-        Binding("up,k", "step(-1)", "Previous line", show=False),
-        Binding("shift+down,J", "extend(1)", "Choose more lines", show=False),
-        Binding("shift+up,K", "extend(-1)", "Choose more lines upwards", show=False),
-        Binding("pagedown,space", "page(1)", "A page down", show=False),
-        Binding("pageup", "page(-1)", "A page up", show=False),
-        Binding("home,g", "jump(0)", "First line", show=False),
-        Binding("end,G", "jump(-1)", "Last line", show=False),
-        Binding("f", "seek('file', 1)", "Next file", show=False),
-        Binding("F", "seek('file', -1)", "Previous file", show=False),
-        Binding("h", "seek('hunk', 1)", "Next place", show=False),
-        Binding("H", "seek('hunk', -1)", "Previous place", show=False),
-        Binding("right", "aside(1)", "To the right", show=False),
-        Binding("left", "aside(-1)", "To the left", show=False),
-        Binding("enter", "whole", "The whole line", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bindings("diff")
     cursor: reactive[int] = reactive(0)
 
     class Moved(Message):
@@ -330,6 +329,7 @@ class DiffView(ScrollView, can_focus=True):
         self._coloured: dict[int, dict[int, Text]] = {}
         self._digits = 0
         self._path = ""
+        self._sought = ""
 
     @property
     def rows(self) -> Sequence[Row]:
@@ -415,20 +415,40 @@ class DiffView(ScrollView, can_focus=True):
         self._move(self.cursor + by * max(1, self.scrollable_content_region.height - 1))
 
     def action_jump(self, to: int) -> None:
-        """Move the cursor to the first (0) or last (-1) line."""
-        self._move(0 if to == 0 else len(self._rows) - 1)
+        """Move the cursor to the last line (1), or to the first one (-1)."""
+        self._move(len(self._rows) - 1 if to > 0 else 0)
 
-    def action_seek(self, kind: str, by: int) -> None:
-        """Move the cursor to the next, or previous, head of a file or of a hunk."""
-        span = range(self.cursor + 1, len(self._rows)) if by > 0 else range(self.cursor - 1, -1, -1)
-        self._move(next((at for at in span if self._rows[at].kind == kind), None))
+    def action_search(self) -> None:
+        """Ask for a text, and go to the next line with it."""
+
+        def ended(text: str | None) -> None:
+            if text is not None:
+                self._sought = text.lower()
+                if text:
+                    self.action_seek_file(1)
+
+        host(self).push_screen(LineDialog("Search the change; empty for none", self._sought), ended)
+
+    def action_seek_file(self, by: int) -> None:
+        """Move the cursor to the next, or previous, file; while something is searched, to the line with it."""
+        rows, sought = self._rows, self._sought
+        is_wanted = [sought in (row.whole or row.text).lower() if sought else row.kind == "file" for row in rows]
+        if not self._seek(by, is_wanted) and sought:
+            self.notify(f"There is no further '{sought}'.", markup=False)
+
+    def action_seek_change(self, by: int) -> None:
+        """Move the cursor to the first line of the next, or previous, change."""
+        is_change = [row.kind in _SIGNS for row in self._rows]
+        self._seek(by, [one and not (at and is_change[at - 1]) for at, one in enumerate(is_change)])
 
     def seek_finding(self, by: int) -> bool:
         """Move the cursor to the next, or previous, finding; whether there is one."""
         named = [row.finding for row in self._rows]
-        heads = [at for at, name in enumerate(named) if name and (at == 0 or named[at - 1] != name)]
-        at = self.cursor
-        found = next((one for one in (heads if by > 0 else reversed(heads)) if (one - at) * by > 0), None)
+        return self._seek(by, [bool(name) and (at == 0 or named[at - 1] != name) for at, name in enumerate(named)])
+
+    def _seek(self, by: int, is_wanted: Sequence[bool]) -> bool:
+        span = range(self.cursor + 1, len(self._rows)) if by > 0 else range(self.cursor - 1, -1, -1)
+        found = next((at for at in span if is_wanted[at]), None)
         self._move(found)
         return found is not None
 
@@ -436,7 +456,7 @@ class DiffView(ScrollView, can_focus=True):
         """Scroll to the side."""
         self.scroll_to(x=max(0, self.scroll_offset.x + by * _SIDE_STEP), animate=False)
 
-    def action_whole(self) -> None:
+    def action_open(self) -> None:
         """Show all of the line, however long it is."""
         row = self.row
         if row is None:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import secrets
 import textwrap
-import webbrowser
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from textual import on
-from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.app import ComposeResult, SuspendNotSupported
+from textual.binding import BindingType
 from textual.containers import Horizontal, VerticalScroll
 from textual.content import Content
 from textual.widgets import Checkbox, Footer, OptionList, Static, Tab, TabbedContent, TabPane
@@ -20,16 +20,18 @@ from textual.widgets.option_list import Option
 
 from tandem.cli.render.findings import where
 from tandem.cli.review_screen import diff_view, texts
-from tandem.cli.review_screen.desk import LineRef, LoadedReview, ScreenClient, read
+from tandem.cli.review_screen.desk import LineRef, LoadedReview, ScreenClient, ScreenDraft, read
 from tandem.cli.review_screen.diff_view import DiffView, Row
-from tandem.cli.review_screen.screens import BracketDialog, Composer, LiveScreen, Question, details, host
+from tandem.cli.review_screen.keyboard import bindings
+from tandem.cli.review_screen.programs import edited, open_in_window
+from tandem.cli.review_screen.screens import Composer, LiveScreen, Question, details, host
 from tandem.cli.review_screen.texts import DiscussionView, MarkdownView
 from tandem.core.texts import is_too_much_markdown
 from tandem.core.visible import visible, visible_line
 from tandem.errors import TandemError
 from tandem.reviews.answers import DiscussionEntry
 from tandem.reviews.draft_contract import as_finding
-from tandem.reviews.edits import is_applicable
+from tandem.reviews.edits import Editable, is_applicable
 from tandem.reviews.finding_contract import FindingView
 from tandem.reviews.finding_rules import ANSWERS, OPEN, SAID_BY_FINDINGS, changes
 
@@ -41,49 +43,13 @@ _LARGEST_DOCUMENT = 100_000
 _NEED_REASON = frozenset({"refuted", "deferred", "reopened"})
 _DETAILS = {"category", "failure", "suggestion", "pre_existing"}
 _ALL_VERIFIED = "all_verified"
-_OF_THE_TERMINAL = frozenset({"www-browser", "links", "elinks", "lynx", "w3m"})
-
-
-def open_in_window(url: str) -> bool:
-    """Open an address; false if only a browser is there that would take the terminal, or none. Blocks."""
-    try:
-        found = webbrowser.get()
-    except webbrowser.Error:
-        return False
-    # What BROWSER names is a plain `GenericBrowser` unless it runs in the background.
-    takes_terminal = type(found) is webbrowser.GenericBrowser or Path(found.name).name in _OF_THE_TERMINAL
-    return not takes_terminal and found.open(url)
 
 
 class ReviewScreen(LiveScreen):
     """A review that was opened from the list."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("v", "verdict('')", "Verdict"),
-        Binding("a", "verdict('approved')", "Approve", show=False),
-        Binding("V", f"verdict('{_ALL_VERIFIED}')", "Approve, with all open findings verified", show=False),
-        Binding("e", "verdict('changes_requested')", "Request changes", show=False),
-        Binding("l", "find", "Finding on line"),
-        Binding("p", "suggestions", "Make a counter-patch of suggestions", show=False),
-        Binding("m", "message", "Message"),
-        Binding("s", "settle", "Answer and settle the finding, or the chosen message", show=False),
-        Binding("c", "claim", "Claim"),
-        Binding("x", "release", "Release", show=False),
-        Binding("plus", "counter_patch('accept')", "Accept the counter-patch", show=False),
-        Binding("minus", "counter_patch('decline')", "Decline the counter-patch", show=False),
-        Binding("C", "close_review", "Close", show=False),
-        Binding("t", "retry", "Put back into the queue", show=False),
-        Binding("o", "browse", "Open in the browser", show=False),
-        Binding("1", "tab('change')", "The change", show=False),
-        Binding("2", "tab('texts')", "Its texts", show=False),
-        Binding("3", "tab('discussion')", "The discussion", show=False),
-        Binding("4", "tab('counter')", "The counter-patch", show=False),
-        Binding("left_square_bracket", "bracket(-1)", "Earlier round ([ again), previous finding (c)", show=False),
-        Binding("right_square_bracket", "bracket(1)", "Later round (] again), next finding (c)", show=False),
-        Binding("i", "interdiff", "Only what changed since an earlier round, or all", show=False),
-        Binding("question_mark", "keys", "Keys"),
-        Binding("escape,q", "back", "Back"),
-    ]
+    PARTS = ("review", "diff", "talk")
+    BINDINGS: ClassVar[list[BindingType]] = bindings("review")
 
     def __init__(self, desk: ScreenClient, review_id: str) -> None:
         super().__init__(desk)
@@ -96,6 +62,7 @@ class ReviewScreen(LiveScreen):
         self._source: object = None
         self._texts: str | None = None
         self._drawn: object = None
+        self._edited: dict[str, Editable] = {}
 
     def compose(self) -> ComposeResult:
         """The facts above, the rest in tabs."""
@@ -159,7 +126,7 @@ class ReviewScreen(LiveScreen):
         source = (found.proposal.round, self._since)
         content = self._rows
         if source != self._source:
-            content = await asyncio.to_thread(_content, found, self._since)
+            content = await asyncio.to_thread(diff_view.of_round, found.proposal, self._since)
             self.unusual = await asyncio.to_thread(texts.unusual, found.proposal)
         if (self._shown, self._since) != wanted:
             # Another round was asked for meanwhile, and is read next.
@@ -194,8 +161,7 @@ class ReviewScreen(LiveScreen):
         if found is not None:
             number = found.proposal.round
             known = [one for one in found.findings if one.round <= number]
-            drafts = [(spot, as_finding(one)) for spot, one in found.unsent]
-            unsent = drafts, dict(self.desk.drafts.answers(self.review_id))
+            unsent = found.unsent, dict(self.desk.drafts.answers(self.review_id))
             if (self._rows, known, unsent) != self._drawn:
                 self._drawn = (self._rows, known, unsent)
                 self._diff.show_rows(diff_view.with_findings(self._rows, known, *unsent), keep_place=keep_place)
@@ -257,20 +223,17 @@ class ReviewScreen(LiveScreen):
         tabs.active = name
         self.query_one(_FIRST_FOCUS[name]).focus()
 
-    def action_bracket(self, by: int) -> None:
-        """Go where the next key says: to a finding, or to another round."""
+    def action_seek_finding(self, by: int) -> None:
+        """Go to the next, or previous, finding."""
+        self.action_tab("change")
+        if not self._diff.seek_finding(by):
+            self.notify("There is no further finding.", markup=False)
 
-        def ended(where: str | None) -> None:
-            if where == "round":
-                self._show_round(by)
-            elif where == "finding":
-                self.action_tab("change")
-                if not self._diff.seek_finding(by):
-                    self.notify("There is no further finding.", markup=False)
+    def action_files(self) -> None:
+        """Go to the list of files."""
+        self.query_one("#files").focus()
 
-        host(self).push_screen(BracketDialog(), ended)
-
-    def _show_round(self, by: int) -> None:
+    def action_show_round(self, by: int) -> None:
         """Show an earlier, or a later, round."""
         found = self.reading
         if found is None:
@@ -294,9 +257,12 @@ class ReviewScreen(LiveScreen):
         self._since = since - 1 if since > 1 else None
         self.refresh_soon()
 
-    def action_back(self) -> None:
-        """Go back to the list."""
-        host(self).pop_screen()
+    def action_comment(self) -> None:
+        """Write on the line under the cursor; where there is none, claim."""
+        if self.spot is not None and self.spot.line is not None:
+            self.action_find()
+        else:
+            self.action_claim()
 
     def action_claim(self) -> None:
         """Claim it."""
@@ -330,6 +296,17 @@ class ReviewScreen(LiveScreen):
                 generation = reading.status.claim_generation
                 await self.desk.client.renew_claim(self.review_id, claim_generation=generation)
             self.refresh_soon()
+
+    def action_approve(self) -> None:
+        """Approve at once, unless there is something to look at, or to send with it."""
+        found = self._judged("A verdict is for the current round.")
+        if found is None:
+            return
+        if self.unusual or found.drafts or self.desk.drafts.answers(self.review_id) or texts.gate(found):
+            self.action_verdict("approved")
+        else:
+            given = self.desk.decide(found, found.proposal.round, "approved", "", secrets.token_hex(16))
+            self.run_worker(self.attempt(given, "Your verdict is given."))
 
     def action_verdict(self, chosen: str) -> None:
         """Ask for the verdict on the round that is shown."""
@@ -384,7 +361,7 @@ class ReviewScreen(LiveScreen):
         """Whether a verdict can be the person's; says why not."""
         if not reading.is_own(self.desk.person):
             return True
-        release = "\nx releases your claim." if reading.is_held_by(self.desk.person) else ""
+        release = "\nX releases your claim." if reading.is_held_by(self.desk.person) else ""
         self.notify(texts.OWN + release, severity="warning", markup=False)
         return False
 
@@ -398,7 +375,7 @@ class ReviewScreen(LiveScreen):
         return None
 
     def action_find(self) -> None:
-        """Ask for a finding on the line under the cursor; it goes with the next verdict."""
+        """Ask for a finding on the line under the cursor, or for the draft that is there; a verdict sends it."""
         reading, spot = self._judged("Findings are on the current round."), self.spot
         if reading is None:
             return
@@ -406,13 +383,14 @@ class ReviewScreen(LiveScreen):
             self.notify("Findings go on lines: go to one in the change first (1).", severity="warning", markup=False)
             return
         number, place = reading.proposal.round, spot.place
-        known = next((one for at, one in reading.unsent if at == spot), None)
+        here = self._diff.row.finding if self._diff.row else ""
+        known = next((one for one in reading.drafts if one.draft_id == here), None)
         before = as_finding(known) if known else None
         if before is not None and spot.first is None and before.end_line is not None:
             spot = replace(spot, first=before.line)
             place = spot.place
         draft = self.desk.drafts.text(
-            self.review_id, f"finding {number} {self._since} {spot.side} {spot.first} {spot.line} {spot.path}"
+            self.review_id, f"finding {here} {number} {self._since} {spot.side} {spot.first} {spot.line} {spot.path}"
         )
         draft.text = draft.text or (before.claim if before else "")
         draft.choice = draft.choice or (before.severity if before else "minor")
@@ -458,16 +436,52 @@ class ReviewScreen(LiveScreen):
         draft = self.desk.drafts.text(self.review_id, "suggestions")
         draft.more = dict.fromkeys([here] if here in found else found, True)
 
-        async def send(verdict: str, reason: str, key: str) -> None:
-            chosen = [one for name, one in found.items() if draft.more.get(name)]
-            await self.desk.offer(self.reading or first, chosen, verdict, reason, key)
+        async def files() -> list[Editable]:
+            return await self.desk.opened(first, [one for name, one in found.items() if draft.more.get(name)])
 
         said = {name: visible_line(f"{where(one)}: {one.claim}") for name, one in found.items()}
         fields = [Checkbox(Content(text), name in draft.more, id=name, compact=True) for name, text in said.items()]
+        self._offer(first, "A counter-patch of suggestions", draft, files, fields=fields, more="Suggestions")
+
+    async def action_edit(self) -> None:
+        """Have the file under the cursor edited, and ask for the words that go with the counter-patch."""
+        first = self._judged("A counter-patch is for the current round.")
+        path = (self._diff.row.path if self._diff.row is not None else "") or next(iter(self._heads), "")
+        if first is None:
+            return
+        try:
+            file = self._edited.get(path) or (await self.desk.opened(first, (), [path]))[0]
+            with host(self).suspend():
+                # Not in a thread: nothing may be drawn over the editor.
+                text = edited(file.content, path)
+        except (TandemError, OSError, SuspendNotSupported) as error:
+            self.notify(visible(str(error)), severity="error", markup=False)
+            return
+        file = self._edited[path] = replace(file, content=text)
+        if not file.changed:
+            self.notify("Nothing was changed.", markup=False)
+            return
+
+        async def files() -> list[Editable]:
+            return [file]
+
+        draft = self.desk.drafts.text(self.review_id, f"edit {path}")
+        self._offer(first, f"A counter-patch: {visible_line(path)}", draft, files)
+
+    def _offer(
+        self,
+        first: LoadedReview,
+        title: str,
+        draft: ScreenDraft,
+        files: Callable[[], Awaitable[list[Editable]]],
+        **more: Any,
+    ) -> None:
+        async def send(verdict: str, reason: str, key: str) -> None:
+            await self.desk.offer(self.reading or first, await files(), verdict, reason, key)
+
         choices = {"changes_requested": "Request changes with it", "comment": "Offer it as a comment"}
         about = self._about_verdict(first)
-        question = Question("A counter-patch of suggestions", draft, send, about, choices, frozenset(choices))
-        question = replace(question, is_text_first=True, fields=fields, more="Suggestions")
+        question = Question(title, draft, send, about, choices, frozenset(choices), is_text_first=True, **more)
         self._ask(question, "Your counter-patch is offered.")
 
     def action_message(self) -> None:
@@ -484,7 +498,7 @@ class ReviewScreen(LiveScreen):
             self._ask_finding(finding)
             return
         if entry is None or entry.kind != "message":
-            where = "Go to a finding first (]c), or choose a message in the discussion (3, then j and k)."
+            where = "Go to a finding first (]c), or choose a message in the discussion (d, then j and k)."
             self.notify(where, markup=False)
             return
         body = " ".join((entry.body or "").split())
@@ -584,14 +598,3 @@ class ReviewScreen(LiveScreen):
                 question.go_on(sent)
 
         host(self).push_screen(Composer(replace(question, send=send)), ended)
-
-
-def _content(found: LoadedReview, since: int | None) -> list[Row]:
-    proposal = found.proposal
-    if since is not None:
-        return diff_view.of_diff(proposal.interdiff or "") or [Row("fact", f"Nothing changed since round {since}.", "")]
-    if proposal.diff is not None:
-        return diff_view.of_diff(proposal.diff)
-    if proposal.path is not None:
-        return diff_view.of_text(proposal.path, proposal.description or "")
-    return [Row("fact", "There is no change in this review: see its texts (2).", "")]

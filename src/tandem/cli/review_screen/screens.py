@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
+from rich.text import Text
 from textual import events, on
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.css.query import NoMatches
-from textual.dom import DOMNode
 from textual.message_pump import MessagePump
 from textual.screen import ModalScreen, Screen
 from textual.suggester import SuggestFromList
@@ -29,16 +29,19 @@ from textual.widgets import (
     Footer,
     Input,
     Label,
+    OptionList,
     RadioButton,
     RadioSet,
     Static,
     Tabs,
     TextArea,
 )
+from textual.widgets.option_list import Option
 
 from tandem.cli import persons
 from tandem.cli.review_screen import texts
 from tandem.cli.review_screen.desk import ScreenClient, ScreenDraft, WaitResult
+from tandem.cli.review_screen.keyboard import chord, help_text
 from tandem.client.session import Unreachable
 from tandem.core.visible import is_blank, visible
 from tandem.errors import InvalidInput, TandemError
@@ -49,7 +52,6 @@ _AGE_SECONDS = 30.0
 """How often ages in minutes are redrawn."""
 _REFUSAL_SECONDS = 12.0
 _LONGEST_NAME = 200
-_HEARD = {"question_mark": "?", "left_square_bracket": "[", "right_square_bracket": "]", "plus": "+", "minus": "-"}
 
 Send = Callable[[str, str, str], Awaitable[None]]
 """Sends a choice and a text, under an idempotency key."""
@@ -257,74 +259,50 @@ def details(said: Mapping[str, str | bool], *, has_suggestion: bool) -> list[Wid
     ]
 
 
-class NameDialog(ModalScreen[str | None]):
-    """Asks a person for their name; ends with it, or with None if they leave."""
+class LineDialog(ModalScreen[str | None]):
+    """Asks for a line; ends with it, or with None if it was left."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", "Leave", priority=True)]
+
+    def __init__(self, title: str, line: str, about: str = "") -> None:
+        super().__init__()
+        self._title, self._line, self._about = title, line, about
 
     def compose(self) -> ComposeResult:
         """The dialog."""
         with Vertical(id="dialog"):
-            yield Label("Who are you?", id="title")
-            yield Static(
-                "Others see this name on your verdicts and messages. It is asked once; --as NAME takes another.",
-                id="about",
-            )
-            yield Input(persons.suggested(), id="name", max_length=_LONGEST_NAME)
-            yield Static("", id="refusal", markup=False)
+            yield Label(self._title, id="title", markup=False)
+            yield Static(self._about, id="about", markup=False)
+            yield Input(self._line, max_length=_LONGEST_NAME)
         yield Footer()
 
-    def on_mount(self) -> None:
-        """Begin with the name."""
-        self.query_one("#refusal").display = False
-
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Take the name, and keep it for the next time."""
-        refusal = self.query_one("#refusal", Static)
+        """Take the line, or say why not."""
         try:
-            name = persons.checked(event.value)
+            self.dismiss(self.taken(event.value))
         except InvalidInput as error:
-            refusal.update(visible(error.message))
-            refusal.display = True
-            return
+            self.query_one("#about", Static).update(visible(error.message))
+
+    def taken(self, line: str) -> str:
+        """What the line is taken for."""
+        return line.strip()
+
+
+class NameDialog(LineDialog):
+    """Asks a person for their name, and keeps it for the next time."""
+
+    def __init__(self) -> None:
+        about = "Others see this name on your verdicts and messages. It is asked once; --as NAME takes another."
+        super().__init__("Who are you?", persons.suggested(), about)
+
+    def taken(self, line: str) -> str:
+        """The name."""
+        name = persons.checked(line)
         try:
             persons.remember(name=name)
         except OSError as error:
             host(self).notify(f"The name cannot be kept: {error.strerror}.", severity="warning", markup=False)
-        self.dismiss(name)
-
-
-class Confirm(ModalScreen[bool]):
-    """Asks whether to go on; y is yes, everything else no."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y", "dismiss(True)", "Yes"),
-        Binding("n,escape", "dismiss(False)", "No"),
-    ]
-
-    def __init__(self, question: str) -> None:
-        super().__init__()
-        self._question = question
-
-    def compose(self) -> ComposeResult:
-        """The dialog."""
-        with Vertical(id="dialog"):
-            yield Static(self._question, markup=False)
-        yield Footer()
-
-
-class BracketDialog(ModalScreen[str]):
-    """Waits for the key behind a bracket; ends with its action, or with nothing."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("c", "dismiss('finding')", "Finding"),
-        Binding("left_square_bracket,right_square_bracket", "dismiss('round')", "Round"),
-        Binding("escape", "dismiss('')", "Nothing"),
-    ]
-
-    def compose(self) -> ComposeResult:
-        """The keys."""
-        yield Footer()
+        return name
 
 
 class TextDialog(ModalScreen[None]):
@@ -351,7 +329,8 @@ class TextDialog(ModalScreen[None]):
 class LiveScreen(Screen[None]):
     """A screen that is read again whenever something has happened."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("question_mark", "keys", "Keys")]
+    PARTS: ClassVar[tuple[str, ...]] = ()
+    """The names of the screen and of its parts in the table of keys."""
 
     def __init__(self, desk: ScreenClient) -> None:
         super().__init__()
@@ -423,14 +402,113 @@ class LiveScreen(Screen[None]):
 
     def action_keys(self) -> None:
         """List the keys that do something here."""
-        known = dict.fromkeys((*_bound(self), *_bound(self.focused)))
-        width = max(len(key) for key, _ in known)
-        lines = [f"{key:<{width}}  {does}" for key, does in known]
-        host(self).push_screen(TextDialog("Keys", "\n".join(lines)))
+        host(self).push_screen(TextDialog("Keys", help_text(*self.PARTS)))
+
+    def action_chord(self, first: str) -> None:
+        """Do what the next key says."""
+
+        async def ended(act: str | None) -> None:
+            if act:
+                await self.run_action(act)
+
+        host(self).push_screen(chord(self.PARTS[0], first), ended)
+
+    def action_back(self) -> None:
+        """Go back to the screen before."""
+        host(self).pop_screen()
 
 
-def _bound(node: DOMNode | None) -> Iterator[tuple[str, str]]:
-    bindings: list[Any] = list(node.BINDINGS) if node is not None else []
-    for binding in bindings:
-        if isinstance(binding, Binding) and binding.description:
-            yield ", ".join(_HEARD.get(key, key) for key in binding.key.split(",")), binding.description
+class ListScreen(LiveScreen):
+    """Rows in sections under a headline; one row is chosen."""
+
+    NOTHING: ClassVar[str] = ""
+    """Shown when there are no rows."""
+
+    def __init__(self, desk: ScreenClient) -> None:
+        super().__init__(desk)
+        self._filter = ""
+        self._sections: dict[str, list[str]] = {}
+
+    def compose(self) -> ComposeResult:
+        """The list under its headline."""
+        yield Static("", id="trouble", markup=False)
+        yield Static("", id="headline", markup=False)
+        yield OptionList(id="list", markup=False)
+        yield Footer()
+
+    def on_mount(self) -> None:
+        """Begin with the list."""
+        self.show_trouble("")
+        self._list.focus()
+
+    @property
+    def _list(self) -> OptionList:
+        return self.query_one("#list", OptionList)
+
+    @property
+    def chosen(self) -> str:
+        """The id of the row that is chosen; empty if there is none."""
+        option = self._list.highlighted_option
+        return (option.id or "") if option is not None else ""
+
+    def show_rows(
+        self, headline: str, sections: Iterable[tuple[str, str, Iterable[tuple[str, Text]]]], chosen: str = ""
+    ) -> None:
+        """Show sections by their names and titles; the cursor stays on its row, or else in its section.
+
+        Args:
+            headline: The line above them.
+            sections: The name of each, its title, and its rows with their ids.
+            chosen: The row to choose instead; empty for none.
+        """
+        shown, chosen, top = self._list, chosen or self.chosen, self._list.scroll_offset.y
+        before, options = self._sections, list[Option]()
+        self._sections = {}
+        for name, title, rows in sections:
+            kept = [(key, row) for key, row in rows if self._filter.lower() in row.plain.lower()]
+            if kept:
+                self._sections[name] = [key for key, _ in kept]
+                options.append(Option(Text(title, style="bold"), disabled=True))
+                options += (Option(row, id=key) for key, row in kept)
+        shown.set_options(options or [Option(Text(self.NOTHING, style="dim"), disabled=True)])
+        wanted = _nearest(chosen, before, self._sections)
+        shown.highlighted = next((at for at, one in enumerate(shown.options) if one.id == wanted), None)
+        shown.scroll_to(y=top, animate=False)
+        where = f"  ·  only with '{self._filter}'" if self._filter else ""
+        self.query_one("#headline", Static).update(visible(headline + where))
+
+    def on_option_list_option_selected(self) -> None:
+        """Open the row that was clicked."""
+        self.action_open()
+
+    def action_open(self) -> None:
+        """Open the chosen row."""
+
+    def action_search(self) -> None:
+        """Ask which rows to show."""
+
+        def ended(text: str | None) -> None:
+            if text is not None:
+                self._filter = text
+                self.show_again()
+
+        host(self).push_screen(LineDialog("Show only rows with this text; empty for all", self._filter), ended)
+
+    def action_step(self, by: int) -> None:
+        """Choose the next row, or the previous one."""
+        (self._list.action_cursor_down if by > 0 else self._list.action_cursor_up)()
+
+    def action_jump(self, to: int) -> None:
+        """Choose the last row (1), or the first one (-1)."""
+        (self._list.action_last if to > 0 else self._list.action_first)()
+
+
+def _nearest(chosen: str, before: Mapping[str, list[str]], now: Mapping[str, list[str]]) -> str | None:
+    """The row to choose: the same, or the one in its place in its section, or the first."""
+    rows = [key for keys in now.values() for key in keys]
+    if chosen in rows:
+        return chosen
+    section = next((name for name, keys in before.items() if chosen in keys), "")
+    left = now.get(section, rows)
+    at = before[section].index(chosen) if left is not rows else 0
+    return left[min(at, len(left) - 1)] if left else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import ClassVar
@@ -10,7 +11,7 @@ from markdown_it import MarkdownIt
 from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 from rich.text import Text
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import VerticalScroll
 from textual.widget import Widget
 from textual.widgets import Markdown, Static
@@ -18,6 +19,7 @@ from textual.widgets import Markdown, Static
 from tandem.cli.render import checks
 from tandem.cli.render.parts import STYLES, ago
 from tandem.cli.review_screen.desk import LoadedReview
+from tandem.cli.review_screen.keyboard import bindings
 from tandem.client.session import Unreachable
 from tandem.core.texts import loses_cells
 from tandem.core.visible import visible, visible_line
@@ -25,11 +27,10 @@ from tandem.errors import TandemError
 from tandem.git.hunks import parse
 from tandem.present.facts import facts
 from tandem.reviews import finding_rules
-from tandem.reviews.answers import DiscussionEntry, Proposal
+from tandem.reviews.answers import DiscussionEntry, Proposal, ReviewHead
 from tandem.reviews.finding_rules import headline as numbers
 from tandem.reviews.unusual import of_diff, of_round, of_text
 
-ELSEWHERE = "This is a reviewer pool: 'tandem reviewers list' shows it, 'tandem reviewers --help' the commands for it."
 OWN = "It is your own: somebody else gives the verdict."
 VERDICTS = {
     "approved": "Approve",
@@ -54,14 +55,15 @@ SAID = {
 }
 """The lines of a finding."""
 _MOST_CHECKS = 5
+_ID = re.compile(r"[0-9a-f]{8}", re.IGNORECASE)
 UNDECIDED = frozenset({"pending", "claimed", "in_review"})
 _HELP = {
     "STALE_CLAIM": "Your text is kept. If it is still open, sending it again claims it again.",
     "STALE_ROUND": "Your text is kept. Go back (Escape), look at the new round (]]), and come here again.",
     "ALREADY_CLAIMED": "Your text is kept. It can be yours once they have released it.",
     "TURN_VIOLATION": "Your text is kept. You can send it once the other side has answered.",
-    "OPEN_FINDINGS": "Everything is as it was. Back (Escape), ]c goes to each finding, and s says what became of it.",
-    "SELF_APPROVAL": "Somebody else has to decide; x releases your claim.",
+    "OPEN_FINDINGS": "Everything is as it was. Back (Escape), ]c goes to each finding, and S says what became of it.",
+    "SELF_APPROVAL": "Somebody else has to decide; X releases your claim.",
     "INVALID_TRANSITION": "Your text is kept. The review has gone on: see its new state.",
 }
 _NEXT = {
@@ -90,6 +92,11 @@ def refusal(error: TandemError) -> str:
     return f"{error.message}\n{following}" if following else error.message
 
 
+def name_of(one: ReviewHead) -> str:
+    """What people call its proposer: an agent whose name is a session's id by its kind."""
+    return one.agent_type if _ID.search(one.proposer_id) else one.proposer_id
+
+
 def since(at: str) -> str:
     """How long something has been so: `3 min`."""
     return ago(at).removesuffix(" ago")
@@ -112,8 +119,8 @@ def lines(reading: LoadedReview, person: str, since: int | None) -> Text:
     """Where it stands, in a line or two, and one for the checks."""
     status, proposal = reading.status, reading.proposal
     first = Text().append_text(state(status.status, status.outcome))
-    first.append(f"  {_round(reading, since)}  {visible_line(status.project)}  by {visible_line(proposal.agent_type)}")
-    if proposal.author != proposal.agent_type:
+    first.append(f"  {_round(reading, since)}  {visible_line(status.project)}  by {visible_line(name_of(proposal))}")
+    if proposal.author not in {proposal.proposer_id, proposal.agent_type}:
         first.append(f" ({visible_line(proposal.author)})")
     if not proposal.validated:
         first.append("  not validated", style="yellow")
@@ -285,10 +292,7 @@ class TextEntry(Static, can_focus=True):
 class DiscussionView(VerticalScroll):
     """All of it, oldest first."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("j,n", "step(1)", "Next entry", show=False),
-        Binding("k", "step(-1)", "Previous entry", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bindings("talk")
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name for it
         super().__init__(id=id)

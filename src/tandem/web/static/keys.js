@@ -1,17 +1,14 @@
-// The keyboard. Whatever has `data-key` is pressed by it ("g i": one after the other); a field is focused instead.
-// j and k go through what has `data-item`, Enter opens it. Nothing here runs while somebody types, but for Escape
-// and Ctrl+Enter.
+// The keyboard. The help in the page, made from the table of all keys, says what each of them presses ("g i": one
+// after the other); a field is focused instead. j and k go through what has `data-item`, Enter opens it. Nothing here
+// runs while somebody types, but for Escape and Ctrl+Enter.
 (() => {
   "use strict";
   const SEQUENCE_MS = 1200;
   const DOUBT_MS = 500; // where a key does something itself, and begins a sequence, too
-  const BUILT_IN = [
-    ["j", "Next"],
-    ["k", "Previous"],
-    ["Enter", "Open"],
-    ["Esc", "Leave a field, close what is open"],
-    ["Ctrl Enter", "Send the form that is typed in"],
-  ];
+  const ACTS = {
+    g: () => window.scrollTo({ top: 0 }),
+    G: () => window.scrollTo({ top: document.documentElement.scrollHeight }),
+  };
   const dialog = document.getElementById("keys");
   let begun = "";
   let timer = 0;
@@ -20,9 +17,12 @@
     element instanceof HTMLElement && (element.isContentEditable || element.matches("input:not([type=checkbox]):not([type=radio]), textarea, select"));
   const isVisible = (element) => element.getClientRects().length > 0 || element.closest("[data-key-hidden]") !== null;
 
-  function all() {
-    return [...document.querySelectorAll("[data-key]")].filter((element) => !element.disabled);
+  // What a key presses here, or what it needs; nothing where it does not work.
+  function reach(named) {
+    return [...document.querySelectorAll(named.dataset.press)].find((element) => !element.disabled && !dialog.contains(element));
   }
+
+  const known = () => [...dialog.querySelectorAll("[data-named]")].filter(reach);
 
   function press(element) {
     if (isField(element)) {
@@ -43,22 +43,10 @@
   }
 
   function list() {
-    const found = new Map(BUILT_IN);
-    for (const element of all()) if (element.dataset.keyHelp) found.set(element.dataset.key, element.dataset.keyHelp);
-    const target = document.getElementById("keys-list");
-    target.replaceChildren();
-    for (const [key, help] of found) {
-      const name = document.createElement("dt");
-      for (const part of key.split(" ")) {
-        const cap = document.createElement("kbd");
-        cap.textContent = part;
-        name.append(cap, " ");
-      }
-      const meaning = document.createElement("dd");
-      meaning.textContent = help;
-      target.append(name, meaning);
-    }
+    const here = known();
+    for (const part of dialog.querySelectorAll("section, .keys-list div")) part.hidden = !here.some((named) => part.contains(named));
     dialog.showModal();
+    dialog.scrollTop = 0;
   }
 
   document.addEventListener("keydown", (event) => {
@@ -82,18 +70,20 @@
       return;
     }
     const pressed = begun ? `${begun} ${event.key}` : event.key;
-    const hit = all().find((element) => element.dataset.key === pressed);
+    const here = known();
+    const element = here.filter((named) => named.dataset.named === pressed).map(reach)[0];
+    const hit = ACTS[pressed] || (element?.matches("a, button, summary, input, select, textarea") && (() => press(element)));
     clearTimeout(timer);
     begun = "";
-    if (all().some((element) => element.dataset.key.startsWith(pressed + " "))) {
+    if (here.some((named) => named.dataset.named.startsWith(`${pressed} `))) {
       begun = pressed;
       timer = setTimeout(() => {
         begun = "";
-        if (hit) press(hit);
+        if (hit) hit();
       }, hit ? DOUBT_MS : SEQUENCE_MS);
     } else if (hit) {
       event.preventDefault();
-      press(hit);
+      hit();
     }
   });
 

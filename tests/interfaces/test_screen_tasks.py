@@ -1,0 +1,261 @@
+"""What five tasks take in the screen of `tandem review`: key presses besides the words that a person types."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tandem.client import TandemClient
+from tests.commandline import DIFF, Shell
+from tests.interfaces.screen_stage import PERSON, Stage
+from tests.interfaces.test_review_screen_terminal import TERMINALS, terminal
+
+pytestmark = pytest.mark.anyio
+
+BETTER = DIFF.replace("+2", "+better")
+
+
+class Keys:
+    """Counts the keys that a person presses; typed words are free."""
+
+    def __init__(self, at: Stage) -> None:
+        self.pressed: list[str] = []
+        self._at = at
+
+    async def press(self, *keys: str) -> None:
+        self.pressed += keys
+        await self._at.press(*keys)
+
+    def took(self, most: int) -> None:
+        """At most so many."""
+        assert len(self.pressed) <= most, f"{len(self.pressed)} keys, at most {most} wanted: {self.pressed}"
+
+
+async def test_the_most_urgent_review_is_approved_by_three_keys(at: Stage) -> None:
+    await at.create("Any change")
+    urgent = await at.create("The urgent change", agent_role="planner")
+    shown = await at.shows("Any change", "The urgent change", "critical")
+    assert shown.index("The urgent change") < shown.index("Any change")
+    await at.press("G", "g")
+    ann = Keys(at)
+    await ann.press("enter")
+    await at.shows("no one holds it")
+    await ann.press("a")
+    await at.shows("Your verdict on round 1")
+    await ann.press("ctrl+s")
+    await at.becomes(urgent, "approved")
+    ann.took(3)
+
+
+async def test_or_at_once_by_two_but_not_with_something_to_look_at(at: Stage) -> None:
+    plain = await at.create()
+    await at.shows("Unclaimed (1)")
+    ann = Keys(at)
+    await ann.press("enter")
+    await at.shows("no one holds it")
+    await ann.press("A")
+    await at.becomes(plain, "approved")
+    ann.took(2)
+    await at.press("escape")
+    odd = await at.create("An odd change", diff=DIFF.replace("+2", "+2\u200b"))
+    await at.opened(odd)
+    await at.press("A")
+    await at.shows("Look at these before you decide:", "1 invisible character")
+    assert (await at.status(odd)).status == "pending"
+
+
+async def test_three_comments_and_a_request_for_changes_take_eight_keys(at: Stage) -> None:
+    review_id = await at.create()
+    await at.shows("Unclaimed (1)")
+    ann = Keys(at)
+    await ann.press("enter")
+    await at.shows("- two")
+    await ann.press("N")
+    await ann.press("c")
+    await at.shows("Finding on a.txt, line 2 before the change")
+    await at.type("Why two?")
+    await ann.press("f3")
+    await at.lacks("Finding on a.txt, line 2 before the change")
+    await at.shows("Finding on a.txt, line 2", "Next line")
+    await at.type("Why 2?")
+    # Another one on the same line.
+    await ann.press("ctrl+s")
+    await at.shows("not sent yet on line 2:", "Why 2?")
+    await ann.press("c")
+    await at.shows("Finding on a.txt, line 2", "Minor. The fault")
+    await at.type("Test it.")
+    await ann.press("f4")
+    await at.shows("Your verdict on round 1", "Goes with it: 3 findings.")
+    await ann.press("ctrl+s")
+    await at.becomes(review_id, "changes_requested")
+    ann.took(8)
+    found = (await at.other.list_findings(review_id=review_id)).findings
+    assert [(one.line, one.claim) for one in found][:3] == [(2, "Why two?"), (2, "Why 2?"), (2, "Test it.")]
+
+
+async def test_round_two_is_read_against_round_one_with_ones_findings_by_three_keys(at: Stage) -> None:
+    review_id = await at.create()
+    await at.opened(review_id)
+    await at.press("N", "N", "down", "c")
+    await at.type("Not better.")
+    await at.press("f4")
+    await at.shows("Goes with it: 1 finding.")
+    await at.press("ctrl+s")
+    await at.becomes(review_id, "changes_requested")
+    await at.press("escape")
+    await at.create(review_id=review_id, diff=BETTER)
+    await at.shows("Unclaimed (1)")
+    await at.press("g")
+    ann = Keys(at)
+    await ann.press("enter")
+    await at.shows("round 2 of 2")
+    await ann.press("i")
+    shown = await at.shows("what changed since round 1", "+ better", "Not better.", "Your 2 findings: 2 open")
+    assert "- two" not in shown
+    ann.took(3)
+
+
+@TERMINALS
+def test_a_counter_patch_from_the_editor_takes_six_keys(shell: Shell, tmp_path: Path) -> None:
+    editor = tmp_path / "editor.py"
+    editor.write_text("import sys\nopen(sys.argv[1], 'a').write('three\\n')\n", "utf-8")
+    review_id = shell.run("submit", "-m", "Count on", "--json").data["review_id"]
+    pressed = ""
+    with terminal(shell, "review", "--as", "ann", EDITOR=f"{sys.executable} {editor}", VISUAL="") as at:
+
+        def press(key: str) -> None:
+            nonlocal pressed
+            pressed += key
+            at.type(key)
+
+        at.until("Count on")
+        press("\r")
+        at.until("no one holds it")
+        press("e")
+        at.until("A counter-patch: a.txt")
+        at.type("Count to three.")
+        at.until("Count to three.")
+        press("\x13")
+        at.until("Your counter-patch is offered.")
+        at.type("q")
+        at.until("Waiting on others")
+        at.type("q")
+        assert at.end() == 0
+    assert len(pressed) <= 6, f"{len(pressed)} keys, at most 6 wanted: {pressed!r}"
+
+    async def patch(client: TandemClient) -> tuple[str, str | None]:
+        proposal = await client.get_proposal(review_id)
+        assert proposal.counter_patch is not None
+        return proposal.counter_patch.author, proposal.counter_patch.diff
+
+    author, diff = shell.ask(patch)
+    assert author == "ann"
+    assert "+three" in (diff or "")
+
+
+async def test_a_row_is_one_line_and_the_filter_leaves_those_that_have_a_text(at: Stage) -> None:
+    await at.create(f"A long {'long ' * 40}intent", description="x")
+    await at.create("Another one")
+    shown = await at.shows("A long", "Another one")
+    rows = shown[shown.index("A long") :].splitlines()
+    assert "Another one" in rows[1], shown
+    assert all("not taken yet" in row for row in rows[:2]), shown
+    await at.press("slash")
+    await at.type("another")
+    await at.press("enter")
+    await at.lacks("A long")
+    await at.shows("Another one", "only with 'another'")
+    await at.press("slash", "ctrl+u", "enter")
+    await at.shows("A long", "Another one")
+
+
+async def test_a_search_of_the_change_goes_from_hit_to_hit(at: Stage, review_id: str) -> None:
+    assert review_id
+    await at.press("slash")
+    await at.type("TWO")
+    await at.press("enter", "c")
+    await at.shows("Finding on a.txt, line 2 before the change")
+    await at.press("escape", "n")
+    await at.shows("There is no further 'two'.")
+
+
+async def test_after_a_refresh_the_cursor_is_in_its_section(at: Stage) -> None:
+    first, second = await at.create("The first"), await at.create("The second")
+    third = await at.create("The third")
+    await at.shows("The first", "The second", "The third")
+    await at.press("g", "j")
+    await at.bob.claim_review(reviewer_id="bob", review_id=second)
+    await at.shows("Unclaimed (2)", "Waiting on others (1)")
+    await at.press("enter")
+    # The row itself is still there, in another section.
+    await at.shows("The second", "with bob")
+    await at.press("escape", "g", "j")
+    await at.other.close_review(third)
+    await at.shows("Unclaimed (1)")
+    await at.press("enter")
+    await at.shows("The first", "no one holds it")
+    assert (await at.status(first)).status == "pending"
+
+
+async def test_a_stuck_agent_is_found_and_ended_by_three_keys(at: Stage) -> None:
+    held, name = await _silent(at)
+    await at.shows("Problems (1)", f"{name} has been silent for 24 min")
+    ann = Keys(at)
+    await ann.press("R")
+    await at.shows("At work (1)", f"{name}  silent for 24 min", "has had 'Wait between attempts'")
+    await ann.press("x")
+    await at.shows(f"End {name} and take over 'Wait between attempts'?")
+    await ann.press("y")
+    await at.shows("Wait between attempts", "yours, claim ends in")
+    ann.took(3)
+    found = await at.becomes(held, "claimed")
+    assert found.reviewer_id == PERSON
+
+
+async def test_enter_on_a_problem_leads_to_the_reviewer_too(at: Stage) -> None:
+    _, name = await _silent(at)
+    await at.shows("Problems (1)")
+    ann = Keys(at)
+    await ann.press("g", "enter")
+    await at.shows(f"{name}  silent for 24 min")
+    await at.press("x")
+    await at.shows(f"End {name} and take over")
+    ann.took(2)
+
+
+async def test_a_paused_pool_is_resumed_by_two_keys(at: Stage) -> None:
+    await _silent(at)
+    await at.other.pause_reviewers(reason="The model is down")
+    ann = Keys(at)
+    await ann.press("R")
+    await at.shows("paused", "The model is down")
+    await ann.press("r")
+    await at.lacks("The model is down")
+    ann.took(2)
+
+
+async def _silent(at: Stage) -> tuple[str, str]:
+    """A review that a reviewer of a pool has, which is silent for 24 minutes: its id, and the reviewer's name."""
+    secret, about = os.urandom(16).hex(), {"incarnation": "ab12"}
+    held = await at.create()
+    async with TandemClient(at.other.session.url) as steward:
+        known = {
+            "host": "a-host",
+            "provider": "codex",
+            "projects": [at.project],
+            "rules": {"spawn_cooldown_seconds": 0},
+        }
+        await steward.data("supervisor_register", {"secret": secret, **about, **known})
+        beat = {"secret": secret, **about}
+        orders = await steward.data("supervisor_heartbeat", beat)
+        [(name, short)] = [(one["reviewer_id"], one["name"]) for one in orders["reviewers"]]
+        await steward.claim_review(reviewer_id=name, review_id=held)
+        us = round((time.time() - 24 * 60 - 5) * 1_000_000)
+        activity = {"output_us": us, "silent_us": us}
+        running = {"reviewer_id": name, "wanted": "run", "state": "running", "pid": 4_000_000, "started_us": 1}
+        await steward.data("supervisor_heartbeat", {**beat, "reviewers": [{**running, "activity": activity}]})
+    return held, short
