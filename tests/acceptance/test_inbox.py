@@ -201,7 +201,7 @@ def test_what_a_pool_that_stands_still_holds_up_is_one_problem_but_for_what_need
     ("ended_so", "told"),
     [
         ('status 1: stream error 429 {"error":{"code":429,"message":"slow down"}}', "were rate limited (429)"),
-        ('status 1: {"error":{"message":"No such model: o9.","param":null}}', "failed at once: No such model: o9"),
+        ('status 1: {"error":{"message":"No such model: o9.","param":null}}', "ended at once: No such model: o9"),
         ("The program is not logged in: run it", "were not logged in"),
     ],
 )

@@ -170,13 +170,11 @@ def _item(unit: Unit, review: Review, place: Placement, **more: Any) -> InboxIte
 
 def _cause(unit: Unit, cause: _Cause, now_us: int) -> InboxItem:
     what, place, held = cause.what, cause.place, cause.held
-    name, pool, failed = what, what, ""
+    name, pool = what, what
     if isinstance(what, str):
         reviewer = reviewers.find(unit, what)
         name = reviewer.name if reviewer else what
         pool = reviewer and reviewers.find_pool(unit, reviewer.pool_id)
-    elif place.why == "circuit_open":
-        failed = next((one.end_reason or "" for one in reviewers.list_newest(unit, what, 1)), "")
     view = (
         pool_admin.pool_view(unit, pool, reviewers.list_live(unit, pool.id), now_us) if isinstance(pool, Pool) else None
     )
@@ -188,7 +186,7 @@ def _cause(unit: Unit, cause: _Cause, now_us: int) -> InboxItem:
         pool=view,
         who=place.who,
         detail=view and view.why,
-        cause=rules.cause(name, place, len(held), now_us, failed),
+        cause=rules.cause(name, place, len(held), now_us, (view and view.why) or ""),
         holds_up=tuple(views.row(one) for one in held[:_HELD_UP_ROWS]),
         held_up=len(held),
     )

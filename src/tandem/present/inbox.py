@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 FOLDED_ABOVE: Final = 10
 """Of a project's rows that are not the person's, so many stand unfolded."""
 
-_RESUMED: Final = ("paused", "rate_limited", "circuit_open")
+PAUSED: Final = ("paused", "rate_limited", "circuit_open")
+"""The states of a pool that a person can end: it is resumed."""
 
 
 class Section:
@@ -57,7 +58,7 @@ def helps(item: Any) -> str | None:
         return None
     if item.pool is not None and item.kind == "reviewer":
         return f"tandem reviewers kill {item.who} --force"
-    return "tandem reviewers resume" if item.why in _RESUMED else "tandem reviewers list"
+    return "tandem reviewers resume" if item.why in PAUSED else "tandem reviewers list"
 
 
 def size(item: Any) -> str:

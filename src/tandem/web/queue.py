@@ -111,7 +111,12 @@ async def show_inbox(request: PageRequest) -> PageResponse | Response:
         return see(login.YOU)
     if project:  # the navigation counts all projects
         found = await request.call("get_inbox", person=request.person.name, project=project, limit=_INBOX_ROWS)
-    values = {"sections": inbox.sections(found), "said": inbox.said, "folded_above": inbox.FOLDED_ABOVE}
+    values = {
+        "sections": inbox.sections(found),
+        "said": inbox.said,
+        "folded_above": inbox.FOLDED_ABOVE,
+        "pauses": inbox.PAUSED,
+    }
     return PageResponse("inbox.html", values | {"limit": _INBOX_ROWS, "actions": _ACTIONS})
 
 

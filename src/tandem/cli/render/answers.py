@@ -29,7 +29,6 @@ HOW_TO_BEGIN = (
     " tandem reviewers --broker URL"
 )
 _REASONS_SHOWN = 3
-_PAUSES = ("paused", "rate_limited", "circuit_open")
 _NO_FAULTS = frozenset({"verdict", "cancelled"})
 _REMARKS = {
     "AuditPage": "Go on from here with --cursor {cursor}",
@@ -315,7 +314,7 @@ def _pools(pools: Sequence[contract.PoolView]) -> Drawable:
     for pool in pools:
         if pool.why:
             until = f" until {clock(pool.circuit_open_until)}" if pool.circuit_open_until else ""
-            onward = ". Resume now: tandem reviewers resume" if pool.state in _PAUSES else ""
+            onward = ". Resume now: tandem reviewers resume" if pool.state in inbox.PAUSED else ""
             words = f"  {pool.supervisor_id} starts nothing{until}: {pool.why.removesuffix('.')}{onward}"
             reasons.append(plain(words, parts.STYLES.get(pool.state, "")))
     return Group(parts.table("PoolView", pools), *reasons)
