@@ -13,6 +13,8 @@ from tandem.contract.access import Names
 from tandem.contract.caller import Caller
 from tandem.core.clock import MICROSECONDS, isoformat
 from tandem.cycles import queries as cycles
+from tandem.gate import queries as gate
+from tandem.gate.rules import Override
 from tandem.inbox import queries as inbox
 from tandem.inbox import rules
 from tandem.inbox.contract import GetInbox, Inbox, InboxCounts, InboxItem
@@ -53,7 +55,8 @@ class _Cause:
             self.place = min(self.place, place, key=lambda one: one.since_us)
 
 
-Trays = dict[ListName, list[tuple[Placement, Review | _Cause]]]
+_What = Review | Override | _Cause
+Trays = dict[ListName, list[tuple[Placement, _What]]]
 """The three lists, each with at most one more than is shown: only the shown ones are made into items."""
 
 
@@ -78,9 +81,13 @@ async def get_inbox(services: Services, caller: Caller, request: GetInbox) -> In
         )
         items = {
             tray: tuple(
-                _cause(unit, what, now)
+                _item(unit, what, place, has_draft=what.id in drafted, **sizes[what.id])
+                if isinstance(what, Review)
+                else _cause(unit, what, now)
                 if isinstance(what, _Cause)
-                else _item(unit, what, place, has_draft=what.id in drafted, **sizes[what.id])
+                else InboxItem(
+                    "override", place.why, isoformat(place.since_us), who=place.who, cause=rules.overrode(what)
+                )
                 for place, what in held
             )
             for tray, held in shown.items()
@@ -95,10 +102,10 @@ def _filled(
     unit: Unit, services: Services, request: GetInbox, project: str | None, now_us: int, drafted: frozenset[str]
 ) -> Trays:
     person, limit = request.person, request.limit
-    trays: Trays = {"your_turn": [], "waiting": [], "problems": []}
+    trays: Trays = {"your_turn": [], "waiting": [], "problems": _overrides(unit, person, project, limit, now_us)}
     causes: dict[str, _Cause] = {}
 
-    def put(place: Placement, what: Review | _Cause) -> None:
+    def put(place: Placement, what: _What) -> None:
         if len(trays[place.tray]) <= limit:
             trays[place.tray].append((place, what))
 
@@ -134,6 +141,12 @@ def _filled(
         else:
             cause(place.cause, pools.get(place.cause, place.cause), place).add(review, place)
     return trays
+
+
+def _overrides(unit: Unit, person: str, project: str | None, limit: int, now_us: int) -> list[tuple[Placement, _What]]:
+    since_us = now_us - rules.SHOWN_SECONDS * MICROSECONDS
+    found = gate.list_unseen(unit, person, project=project, since_us=since_us, limit=limit + 1)
+    return [(Placement("problems", "overridden", one.overridden_at, f"{one.project}/{one.id}"), one) for one in found]
 
 
 def _open(

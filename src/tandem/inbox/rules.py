@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from textwrap import shorten
 from typing import Final, Literal
 
 from tandem.core.clock import MICROSECONDS
+from tandem.gate.rules import Override
 from tandem.pool.rules import Pool, circuit_seconds, next_try, plainly
 from tandem.present.words import duration
 from tandem.reviews.rules import Review, State, next_action
@@ -14,7 +16,7 @@ ListName = Literal["your_turn", "waiting", "problems"]
 Why = Literal[
     "review", "verdict", "answer", "decide", "revise", "apply", "draft",
     "queued", "reviewing", "proposer",
-    "attention", "escalate", "revert", "stuck", "paused", "rate_limited", "circuit_open", "lost",
+    "attention", "escalate", "revert", "stuck", "paused", "rate_limited", "circuit_open", "lost", "overridden",
 ]  # fmt: skip
 
 STUCK_SECONDS: Final = 1800
@@ -26,6 +28,10 @@ OVERDUE_SECONDS: Final = 60
 LOST_SECONDS: Final = 86_400
 """After this long without a heartbeat a supervisor is no longer listed."""
 
+SHOWN_SECONDS: Final = 30 * LOST_SECONDS
+"""So long an override is shown to a person who has not seen it."""
+
+_LONGEST: Final = 200
 _OF_PROPOSER: Final[dict[str, Why]] = {
     "answer_message": "answer",
     "decide_counter_patch": "decide",
@@ -173,6 +179,13 @@ def pool_place(pool: Pool, now_us: int) -> Placement | None:
         opened = pool.circuit_until - circuit_seconds(max(pool.circuit_opened - 1, 0)) * MICROSECONDS
         return Placement("problems", "circuit_open", opened)
     return None
+
+
+def overrode(override: Override) -> str:
+    """Who overrode the gate and why, in a line."""
+    branch = f" on {override.branch}" if override.branch else ""
+    why = shorten(override.reason, _LONGEST, placeholder=" …")
+    return f"{override.overridden_by} overrode the gate of {override.project}{branch}: {why}"
 
 
 def takes(pool: Pool, project: str, now_us: int) -> bool:

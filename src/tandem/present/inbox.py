@@ -56,6 +56,9 @@ def helps(item: Any) -> str | None:
     """The command that helps against a cause; None for a review, which one opens."""
     if item.review is not None:
         return None
+    if item.kind == "override":
+        project, _, override_id = item.who.rpartition("/")
+        return f"tandem gate seen {override_id} --project {project}"
     if item.pool is not None and item.kind == "reviewer":
         return f"tandem reviewers kill {item.who} --force"
     return "tandem reviewers resume" if item.why in PAUSED else "tandem reviewers list"

@@ -22,6 +22,7 @@ WHY = {
     "paused": "the pool is paused",
     "rate_limited": "the pool's provider takes no more requests",
     "circuit_open": "too many reviewers ended at once",
+    "overridden": "the gate was overridden",
     "lost": "the pool's supervisor was not heard of",
 }
 """What the codes of an inbox's `why` mean."""

@@ -120,6 +120,13 @@ async def show_inbox(request: PageRequest) -> PageResponse | Response:
     return PageResponse("inbox.html", values | {"limit": _INBOX_ROWS, "actions": _ACTIONS})
 
 
+async def seen(request: PageRequest) -> Response:
+    """Take an override out of the person's inbox."""
+    project, _, override_id = request.form.get("override", "").rpartition("/")
+    await request.call("see_override", project=project, override_id=override_id, person=request.person.name)
+    return see("/")
+
+
 def waiting(found: Inbox | None) -> dict[str, Any]:
     """What the navigation says of an inbox; of none, nothing."""
     if found is None:
@@ -136,5 +143,6 @@ def waiting(found: Inbox | None) -> dict[str, Any]:
 ROUTES = (
     PageRoute("/", show_inbox, inbox_rows=_INBOX_ROWS),
     PageRoute("/inbox", show_inbox, inbox_rows=_INBOX_ROWS),
+    PageRoute("/inbox/seen", post=seen),
     PageRoute(_QUEUE, show, close),
 )
