@@ -139,6 +139,12 @@ class PageRequest:
         return {name: values[-1] for name, values in self.lists.items()}
 
     @property
+    def have(self) -> frozenset[str] | None:
+        """The marks of the rows that the page has which is brought up to date; None for a whole page."""
+        stated = self.http.headers.get("tandem-have")
+        return None if stated is None else frozenset(stated.split(","))
+
+    @property
     def authenticator(self) -> Authenticator:
         """Tells what a token or a login's link lets somebody do."""
         return self.backend.authenticator

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from zlib import crc32
 
 from starlette.responses import Response
 
@@ -116,6 +117,8 @@ async def show_inbox(request: PageRequest) -> PageResponse | Response:
         "said": inbox.said,
         "folded_above": inbox.FOLDED_ABOVE,
         "pauses": inbox.PAUSED,
+        "have": request.have or (),
+        "mark_of": lambda *shown: f"{crc32(repr(shown).encode()):08x}",
     }
     return PageResponse("inbox.html", values | {"limit": _INBOX_ROWS, "actions": _ACTIONS})
 
