@@ -15,6 +15,9 @@ FOLDED_ABOVE: Final = 10
 PAUSED: Final = ("paused", "rate_limited", "circuit_open")
 """The states of a pool that a person can end: it is resumed."""
 
+TO_BEGIN: Final = ("tandem init --gate", "tandem commit")
+"""What prepares a repository, and what submits a change."""
+
 
 class Section:
     """A section of an inbox, with its items by project where they are not for the person to act on."""

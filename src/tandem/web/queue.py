@@ -14,7 +14,7 @@ from tandem.projects.contract import ProjectList
 from tandem.reviews.page_contract import SearchPage
 from tandem.reviews.tally_contract import Statistics
 from tandem.web import login
-from tandem.web.page import PageRequest, PageResponse, PageRoute, address, see
+from tandem.web.page import PageRequest, PageResponse, PageRoute, address, back, see
 
 _QUEUE = "/queue"
 _ROWS = 50
@@ -112,22 +112,27 @@ async def show_inbox(request: PageRequest) -> PageResponse | Response:
         return see(login.YOU)
     if project:  # the navigation counts all projects
         found = await request.call("get_inbox", person=request.person.name, project=project, limit=_INBOX_ROWS)
+    sections = inbox.sections(found)
     values = {
-        "sections": inbox.sections(found),
+        "sections": sections,
+        "begin": () if any(one.items for one in sections) else inbox.TO_BEGIN,
         "said": inbox.said,
         "folded_above": inbox.FOLDED_ABOVE,
         "pauses": inbox.PAUSED,
+        "limit": _INBOX_ROWS,
+        "actions": _ACTIONS,
+        "here": address("/", project=project),
         "have": request.have or (),
         "mark_of": lambda *shown: f"{crc32(repr(shown).encode()):08x}",
     }
-    return PageResponse("inbox.html", values | {"limit": _INBOX_ROWS, "actions": _ACTIONS})
+    return PageResponse("inbox.html", values)
 
 
 async def seen(request: PageRequest) -> Response:
     """Take an override out of the person's inbox."""
     project, _, override_id = request.form.get("override", "").rpartition("/")
     await request.call("see_override", project=project, override_id=override_id, person=request.person.name)
-    return see("/")
+    return back(request, "see_override", "/")
 
 
 def waiting(found: Inbox | None) -> dict[str, Any]:

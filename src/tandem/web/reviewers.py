@@ -11,7 +11,7 @@ from tandem.errors import NotFound, TandemError
 from tandem.pool.contract import ReviewerList, ReviewerView
 from tandem.present.inbox import PAUSED
 from tandem.projects.contract import ProjectList
-from tandem.web.page import Handler, PageRequest, PageResponse, PageRoute, see
+from tandem.web.page import Handler, PageRequest, PageResponse, PageRoute, back
 
 PATH = "/reviewers"
 _LINES = 300
@@ -43,7 +43,7 @@ async def _act(request: PageRequest, operation: str, **arguments: Any) -> PageRe
         await request.call(operation, **arguments)
     except TandemError as error:
         return await show(request, problem=error)
-    return see(PATH)
+    return back(request, operation, PATH)
 
 
 def _acting(operation: str, *fields: str) -> Handler:

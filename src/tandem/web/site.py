@@ -36,6 +36,7 @@ from tandem.web import (
     statistics,
 )
 from tandem.web.page import (
+    DONE,
     HEADERS,
     INBOX_ROWS,
     Backend,
@@ -211,6 +212,7 @@ class PagesApp:
             "waiting": queue.waiting(None),
             "cursor": "",
             "is_shut": asked.is_shut,
+            "done": DONE.get(asked.query("done") or ""),
             # A script fetches the content only, and says which of its rows it has.
             "layout": "base.html" if asked.have is None else "part.html",
             # Where a page goes when its login is over; None where there are no logins.

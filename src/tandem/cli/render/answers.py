@@ -28,6 +28,9 @@ HOW_TO_BEGIN = (
     "No reviewer pool. Choose a program that reviews: tandem reviewers setup. Or run a pool beside the broker:"
     " tandem reviewers --broker URL"
 )
+_NOTHING_OPEN = "Nothing waits for anybody. To begin: {} in a repository, then {} submits a change.".format(
+    *inbox.TO_BEGIN
+)
 _REASONS_SHOWN = 3
 _NO_FAULTS = frozenset({"verdict", "cancelled"})
 _REMARKS = {
@@ -201,7 +204,7 @@ def _(answer: answers.FullReview) -> Drawable:
 @renders
 def _(answer: inbox_contract.Inbox) -> Drawable:
     shown = [_section(one) for one in inbox.sections(answer) if one.items]
-    return Group(*shown) if shown else Text("Nothing waits for anybody.", style="dim")
+    return Group(*shown) if shown else plain(_NOTHING_OPEN, "dim")
 
 
 _SECTION_STYLES = {"problems": "bold red", "your_turn": "bold green", "unclaimed": "dim"}

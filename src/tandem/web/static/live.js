@@ -188,6 +188,23 @@
 
   document.addEventListener("tandem-refresh", refreshAll);
 
+  // After the form of a row, the row behind it has the focus, and what was done is said.
+  const NEXT = "tandem-next";
+  document.addEventListener("submit", (event) => {
+    const rows = [...document.querySelectorAll("#main [data-item]")];
+    const at = rows.indexOf(event.target.closest("[data-item]"));
+    sessionStorage.setItem(NEXT, JSON.stringify(at < 0 ? [] : [at + 1, at - 1, at].map((one) => rows[one]?.id)));
+  });
+  const done = document.getElementById("done");
+  if (done) {
+    const ids = JSON.parse(sessionStorage.getItem(NEXT) || "[]");
+    (ids.map((id) => document.getElementById(id)).find((row) => row) || done).focus();
+    done.replaceChildren(done.textContent); // a status is read out when it changes
+    const here = new URL(location.href);
+    here.searchParams.delete("done");
+    history.replaceState(history.state, "", here);
+  }
+
   // --------------------------------------------------------------------------------------- times
 
   function duration(seconds) {
