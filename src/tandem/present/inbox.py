@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tandem.present.words import WHY
+from tandem.present.words import WHY, reviewer_name
 
 TYPE_CHECKING = False  # as in `text`
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def said(item: Any) -> str:
     if item.cause:
         return item.cause
     words = WHY["review"] if item.why == "queued" and not item.who else WHY.get(item.why, item.why)
-    return f"{words}: {item.who}" if item.who else words
+    return f"{words}: {reviewer_name(item.who)}" if item.who else words
 
 
 def helps(item: Any) -> str | None:

@@ -42,12 +42,12 @@ async def close(request: PageRequest) -> PageResponse:
         problem = InvalidInput(f"Tick the reviews to close first, at most {_MOST_CLOSED}.", field="review_id")
         return await show(request, problem=problem)
     closed: list[str] = []
-    refused: list[tuple[str, TandemError]] = []
+    refused: list[TandemError] = []
     for review_id in dict.fromkeys(chosen):
         try:
             await request.call("close_review", review_id=review_id, reason=request.form.get("reason") or None)
         except TandemError as error:
-            refused.append((review_id, error))
+            refused.append(error)
         else:
             closed.append(review_id)
     return await show(request, closed=closed, refused=refused)
@@ -58,7 +58,7 @@ async def show(
     *,
     problem: TandemError | None = None,
     closed: list[str] | None = None,
-    refused: list[tuple[str, TandemError]] | None = None,
+    refused: list[TandemError] | None = None,
 ) -> PageResponse:
     """A page of the queue, also as the answer to a form."""
     state = request.query("status") or _STATES[0]
@@ -91,7 +91,7 @@ async def show(
         "refused": refused or [],
         "reason": request.form.get("reason", "") if problem or refused else "",
     }
-    failed = problem or (refused[0][1] if refused and not closed else None)
+    failed = problem or (refused[0] if refused and not closed else None)
     return PageResponse("queue.html", values, status=failed.status if failed else 200)
 
 

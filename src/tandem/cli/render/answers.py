@@ -318,7 +318,7 @@ def _pools(pools: Sequence[contract.PoolView]) -> Drawable:
         if pool.why:
             until = f" until {clock(pool.circuit_open_until)}" if pool.circuit_open_until else ""
             onward = ". Resume now: tandem reviewers resume" if pool.state in inbox.PAUSED else ""
-            words = f"  {pool.supervisor_id} starts nothing{until}: {pool.why.removesuffix('.')}{onward}"
+            words = f"  {pool.provider} on {pool.host} starts nothing{until}: {pool.why.removesuffix('.')}{onward}"
             reasons.append(plain(words, parts.STYLES.get(pool.state, "")))
     return Group(parts.table("PoolView", pools), *reasons)
 
