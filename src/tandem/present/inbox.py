@@ -61,7 +61,7 @@ def helps(item: Any) -> str | None:
         return None
     if item.kind == "override":
         project, _, override_id = item.who.rpartition("/")
-        return f"tandem gate seen {override_id} --project {project}"
+        return f"tandem gate seen --override-id {override_id} --project {project}"
     if item.pool is not None and item.kind == "reviewer":
         return f"tandem reviewers kill {item.who} --force"
     return "tandem reviewers resume" if item.why in PAUSED else "tandem reviewers list"

@@ -94,7 +94,7 @@ DONE = {
 
 
 def back(request: PageRequest, done: str, default: str) -> Response:
-    """To the page that a form stood on, which says what was done."""
+    """To the page that a form stood on, which names the operation that it did."""
     place = local(request.form.get("next") or default)
     return see(f"{place}{'&' if '?' in place else '?'}done={done}")
 

@@ -334,7 +334,7 @@ def _reviewers(reviewers: Sequence[contract.ReviewerView]) -> Iterator[Drawable]
         if one.end_reason and one.exit_code != 0:
             bad.setdefault(one.end_cause or one.end_reason, []).append(one)
     for cause, ended in list(bad.items())[:_REASONS_SHOWN]:
-        yield plain(f"  {len(ended)} ended: {cause} ({', '.join(one.reviewer_id for one in ended)})")
+        yield plain(f"  {len(ended)} ended: {cause} ({', '.join(one.name for one in ended)})")
         yield plain(f"    {ended[0].end_reason}", "dim")
 
 
