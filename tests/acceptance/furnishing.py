@@ -169,6 +169,10 @@ class Shop:
         """A request for an override, with the proof that a person answered."""
         return self.asker.proved(changes=self.changes, reason="The shop is down.")
 
+    def overridden(self) -> str:
+        """An override; its id."""
+        return self.asker.do("override_gate", **self.overriding())["override_id"]
+
     def loosening(self) -> dict[str, Any]:
         """A request that switches the gate off, with the proof of a person."""
         return self.desk.loosening(enabled=False, reason="A pause.")

@@ -8,6 +8,7 @@ import pytest
 
 from tests.acceptance.databases import run_sql
 from tests.acceptance.gated import Team
+from tests.acceptance.gating import staged
 from tests.acceptance.pooling import Steward, ended
 from tests.acceptance.reviewing import OTHER, PROPOSER, REVIEWER, WHY, Desk, edited
 from tests.broker import BrokerProcess, fresh_project
@@ -155,6 +156,24 @@ def test_a_review_that_reviewers_failed_at_says_why(shop: Desk):
     assert "it took too long" in item(shop, BYSTANDER, review)[1]["detail"]
 
 
+@ON_BOTH_DATABASES
+def test_an_override_of_the_gate_is_a_problem_of_each_person_until_they_have_seen_it(shop: Desk, repo: Sandbox):
+    repo.write("a.txt", "a hot fix\n")
+    with Desk(shop.url, shop.project, agent="ann") as ann:
+        override = ann.override(changes=staged(repo), reason="The shop\nis down.", branch="main")["override_id"]
+    for person in (BYSTANDER, "ann"):
+        [problem] = inbox(shop, person)["problems"]
+        assert (problem["why"], problem["who"]) == ("overridden", f"{shop.project}/{override}")
+        assert problem["cause"] == f"ann overrode the gate of {shop.project} on main: The shop is down."
+    for _ in range(2):
+        shop.do("see_override", override_id=override, person=BYSTANDER)
+    assert inbox(shop, BYSTANDER)["problems"] == []
+    assert len(inbox(shop, "ann")["problems"]) == 1
+    [seen] = shop.do("get_audit_log", kind="override_seen")["events"]
+    assert (seen["subject"], seen["actor"]) == (f"override:{shop.project}/{override}", BYSTANDER)
+    shop.refused("NOT_FOUND", "see_override", override_id="another", person=BYSTANDER)
+
+
 # ------------------------------------------------------------------------------------------------ pools
 
 
@@ -201,7 +220,7 @@ def test_what_a_pool_that_stands_still_holds_up_is_one_problem_but_for_what_need
     ("ended_so", "told"),
     [
         ('status 1: stream error 429 {"error":{"code":429,"message":"slow down"}}', "were rate limited (429)"),
-        ('status 1: {"error":{"message":"No such model: o9.","param":null}}', "failed at once: No such model: o9"),
+        ('status 1: {"error":{"message":"No such model: o9.","param":null}}', "ended at once: No such model: o9"),
         ("The program is not logged in: run it", "were not logged in"),
     ],
 )

@@ -81,6 +81,13 @@ def test_findings_are_counted_by_category_and_model_with_their_cost(shop: Desk) 
         assert told["by_reviewer"][REVIEWER]["findings"]["cost_per_verified_usd"] is None
         assert (told["total"]["findings"]["verified"], told["total"]["findings"]["cost_per_verified_usd"]) == (4, 0.5)
         assert told["by_project"] == {shop.project: told["total"]}
+        # Both runs of the one that says its cost ended with a verdict.
+        assert [(one["cost_usd"], one["cost_per_verdict_usd"]) for one in (told["total"], by_model["gpt-9"])] == [
+            (1, 0.5)
+        ] * 2
+        assert (by_model["opencode"]["cost_usd"], told["by_category"]["code_change"]["cost_usd"]) == (None, None)
+        assert sum(day["cost_usd"] or 0 for day in told["by_day"].values()) == (1 if since else 0)
+        assert {day["findings"]["cost_per_verified_usd"] for day in told["by_day"].values()} <= {None}
         by_category = {name: found(tally) for name, tally in told["by_finding_category"].items()}
         assert by_category == {"logic: order": {"major": 2, "nit": 1, "verified": 2, "refuted": 1, "upheld": 1}}
         # In the second round, the second and the third.

@@ -10,7 +10,10 @@ def test_an_inbox_says_what_waits_for_whom(tandem: Inside) -> None:
     def shown(person: str) -> str:
         return tandem.run("inbox", "show", "--person", person, "--project", tandem.project).stdout
 
-    assert shown("rita") == "Nothing waits for anybody.\n"
+    nothing = (
+        "Nothing waits for anybody. To begin: tandem init --gate in a repository, then tandem commit submits a change."
+    )
+    assert shown("rita") == nothing + "\n"
     review = tandem.created("--agent", "anna")
     for person in ("rita", "anna"):
         assert "Unclaimed 1" in shown(person)

@@ -59,6 +59,22 @@ def test_an_event_refreshes_an_open_review_with_few_operations(start_broker: Sta
         assert broker.health()["calls"] - before - 1 <= MOST_CALLS
 
 
+def test_an_event_has_only_the_changed_row_of_an_inbox_sent_again(page: Page, shop: Desk):
+    review, other = shop.put_up(intent="To be claimed"), shop.put_up(intent="Stays as it is")
+    page.goto(f"/?project={shop.project}")
+    expect(page.locator("#live")).to_have_text("live")
+    row = page.locator(f"#unclaimed-{other}")
+    row.focus()
+    with page.expect_response(lambda one: "tandem-have" in one.request.headers) as sent:
+        shop.claim(review, "rita")
+    told = sent.value.text().partition("</main>")[0]
+    assert "To be claimed" in told
+    assert "Stays as it is" not in told
+    expect(page.get_by_role("region", name="Waiting on others")).to_contain_text("To be claimed")
+    expect(row).to_contain_text("Stays as it is")
+    expect(row).to_be_focused()
+
+
 def test_windows_of_one_browser_share_one_connection_and_the_next_takes_over(
     start_broker: StartBroker, browser_windows: OpenWindows
 ):

@@ -157,9 +157,37 @@ def test_a_pool_that_is_paused_is_one_row_with_what_it_holds_up_folded(page: Pag
     axe(page)
     shot(page, "inbox-cause")
     problems.get_by_role("button", name="Resume now").click()
-    page.goto(f"/?project={shop.project}")
+    expect(page.get_by_role("status").filter(has_text="The pool takes reviews again.")).to_be_visible()
+    expect(own).to_be_focused()
+    expect(page).to_have_url(re.compile(rf"/\?project={shop.project}$"))
     expect(page.get_by_role("region", name="Unclaimed")).to_contain_text("Queued for the pool: codex on a-host")
     expect(problems).to_have_count(0)
+
+
+def test_an_override_of_the_gate_is_a_problem_until_it_is_seen_and_the_next_one_has_the_focus(page: Page, shop: Desk):
+    steward = Steward(shop)
+    steward.register()
+    shop.do("pause_reviewers", supervisor_id=steward.supervisor_id, reason="The model is down")
+    change = {"path": "a.txt", "mode_after": "100644", "blob_after": "1" * 40}
+    with Desk(shop.url, shop.project, agent="ann") as ann:
+        ann.override(changes=[change], reason="The shop is down", branch="main")
+    page.goto(f"/?project={shop.project}")
+    problems = page.get_by_role("region", name="Problems").get_by_role("listitem")
+    expect(problems).to_have_count(2)
+    override = problems.filter(has_text=f"ann overrode the gate of {shop.project} on main: The shop is down")
+    expect(override.get_by_role("link", name="Log")).to_have_attribute("href", re.compile("/activity"))
+    override.get_by_role("button", name="Seen").click()
+    expect(page.get_by_role("status").filter(has_text="Seen.")).to_be_visible()
+    expect(problems).to_have_count(1)
+    expect(problems).to_be_focused()
+    expect(problems).to_contain_text("The model is down")
+
+
+def test_an_empty_inbox_says_how_to_begin(page: Page, shop: Desk):
+    page.goto(f"/?project={shop.project}")
+    expect(page.get_by_role("main")).to_contain_text("To begin: tandem init --gate in a repository, then tandem commit")
+    shop.put_up(intent="The first")
+    expect(page.get_by_text("To begin")).to_have_count(0)
 
 
 def test_of_what_is_not_the_persons_ten_of_a_project_stand_unfolded(page: Page, shop: Desk):

@@ -48,6 +48,11 @@ def test_a_person_at_a_terminal_who_types_the_projects_name_gets_past_the_gate(g
     assert override_id in str(event)
     listed = gated.tandem("audit", "log", "--kind", "gate_overridden", "--project", gated.project).stdout
     assert (f"reason {WHY}" in listed, "proved by person" in listed, "paths a.txt" in listed) == (True, True, True)
+    # Everybody hears of it until they have seen it.
+    asked = ("inbox", "show", "--person", "rita", "--project", gated.project)
+    assert f"of {gated.project}" in " ".join(gated.tandem(*asked).stdout.split())
+    gated.tandem("gate", "seen", "--override-id", override_id, "--person", "rita", "--project", gated.project)
+    assert "overrode" not in gated.tandem(*asked).stdout
     # Exactly this was let through, nothing else.
     gated.stage({"b.txt": "more\n"})
     gated.refused("commit", "-m", "More")

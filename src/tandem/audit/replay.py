@@ -77,7 +77,7 @@ EVENT_PARTS: dict[str, tuple[EventKind, ...]] = {
     "cycle advanced": (_Kind.CYCLE_ADVANCED,),
     "project": (_Kind.PROJECT_REGISTERED,),
     "gate": (_Kind.GATE_SWITCHED,),
-    "override": (_Kind.GATE_OVERRIDDEN,),
+    "override": (_Kind.GATE_OVERRIDDEN, _Kind.OVERRIDE_SEEN),
     "commit": (_Kind.COMMIT_RECORDED,),
     "access_token": (_Kind.TOKEN_CREATED, _Kind.TOKEN_REVOKED),
     "cycle_key": (_Kind.TOKEN_CREATED, _Kind.TOKEN_REVOKED),

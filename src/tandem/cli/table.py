@@ -916,6 +916,17 @@ COMMANDS: dict[str, Command] = {
         Parameter("new", "--new", kind="flag", default=False, help="--project names a new label.", panel="Common options"),
         hidden=True,
     ),
+    "gate seen": Command(
+        "see_override", "Take an override out of a person's inbox, who has seen it; on record.",
+        Parameter("override_id", "--override-id", required=True, help="The override.", metavar="ID", needed=True),
+        Parameter("person", "--person", help="Who asks, as proposer and reviewer alike. Default: who calls, see 'tandem me'.", needed=True, is_caller=True),
+        Parameter("project", "--project", help="Registered project, or a label; default: the repository you are in.", panel="Common options", completes="project"),
+        Parameter("idempotency_key", "--idempotency-key", help="The same key with the same body has one effect and one answer, for a day.", panel="Common options"),
+        Parameter("broker", "--broker", variable="TANDEM_BROKER", help="The broker, or several on one database: URL,URL; default: the one on this machine.", metavar="URL", panel="Common options"),
+        Parameter("agent", "--agent", variable="TANDEM_AGENT", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),
+        Parameter("as_json", "--json", kind="flag", default=False, help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
+        Parameter("new", "--new", kind="flag", default=False, help="--project names a new label.", panel="Common options"),
+    ),
     "commits record": Command(
         "record_commit", "Record a commit, so that it can be found by its plan and review. Idempotent.",
         Parameter("commit", "--commit", required=True, help="The commit's id.", needed=True),

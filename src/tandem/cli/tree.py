@@ -99,6 +99,7 @@ TREE: dict[str, Noun] = {
             "set": OPERATION,
             "show": OPERATION,
             "record-override": OPERATION,
+            "seen": OPERATION,
         },
     ),
     "commits": Noun("Records of commits and rollbacks.", REVIEWING, {OPERATIONS: OPERATION}, hidden=True),

@@ -496,6 +496,17 @@ class Operations(ABC):
         """Override the gate for exactly this difference, with the hook's proof that a person answered; on record."""
         return await self._operate("override_gate", locals())
 
+    async def see_override(
+        self,
+        *,
+        override_id: str,
+        person: str,
+        project: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> gate_contract.GateOverridden:
+        """Take an override out of a person's inbox, who has seen it; on record."""
+        return await self._operate("see_override", locals())
+
     async def record_commit(
         self,
         *,

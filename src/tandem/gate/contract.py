@@ -30,6 +30,7 @@ from tandem.contract.request import (
     Name,
     PageLimit,
     PageToken,
+    Person,
     ProjectRequest,
     Reason,
     Refusals,
@@ -206,6 +207,16 @@ class OverrideGate(WriteRequest):
         _Proof | None,
         Field(description="What the hook sealed when the person answered; without it the override is refused."),
     ] = None
+
+
+class SeeOverride(WriteRequest):
+    """Take an override out of a person's inbox, who has seen it; on record."""
+
+    refusals: ClassVar[Refusals] = (NotFound,)
+    actor_field: ClassVar[str | None] = "person"
+
+    override_id: Annotated[str, Field(pattern=_WORD, max_length=64, description="The override.")]
+    person: Person
 
 
 class RecordCommit(WriteRequest):
@@ -564,6 +575,7 @@ OPERATIONS = (
     Operation("set_gate", "gate", "set", SetGate, GateState, ADMIN, REPEATABLE_WRITE),
     Unlisted("get_gate", "gate", "show", GetGate, GateState, ALL, READ),
     Operation("override_gate", "gate", "record-override", OverrideGate, GateOverridden, ADMIN, REPEATABLE_WRITE),
+    ForPeople("see_override", "gate", "seen", SeeOverride, GateOverridden, OPERATOR, REPEATABLE_WRITE),
     Unlisted("record_commit", "commits", "record", RecordCommit, CommitRecord, PROPOSER, REPEATABLE_WRITE),
     Unlisted("list_commits", "commits", "list", ListCommits, CommitPage, ALL, READ),
     Unlisted("record_rollback", "commits", "rolled-back", RecordRollback, RollbackRecorded, PROPOSER, REPEATABLE_WRITE),

@@ -24,6 +24,7 @@ from tandem.reviews import report_queries as reports
 from tandem.reviews import tables as review_tables
 from tandem.reviews.rules import Rollback, State
 from tandem.store import ledger
+from tandem.store import tables as log_tables
 from tandem.store.base import Unit
 from tandem.store.event import EventKind
 from tandem.store.keys import keys_table, list_by_keys
@@ -31,6 +32,7 @@ from tandem.store.statement import Statement, aside, stated
 
 _g = tables.gates.c
 _o = tables.overrides.c
+_e = log_tables.events.c
 
 
 _get_gate = Statement(select(tables.gates).where(_g.project == bindparam("project")))
@@ -45,6 +47,19 @@ _by_digest = Statement(
     .order_by(_o.id)
     .limit(1)
 )
+
+
+@cache
+def _unseen(*, project: bool) -> Statement:
+    # Few enough to be looked through: for each, a person typed the project's name.
+    subject = "override:" + _o.project + "/" + _o.id
+    seen = exists().where(
+        _e.subject == subject, _e.kind == EventKind.OVERRIDE_SEEN.value, _e.actor == bindparam("person")
+    )
+    statement = select(tables.overrides).where(_o.recorded_at >= bindparam("since"), ~seen.correlate(tables.overrides))
+    if project:
+        statement = statement.where(_o.project == bindparam("project"))
+    return Statement(statement.order_by(_o.recorded_at.desc()).limit(bindparam("limit")))
 
 
 def find_gate(unit: Unit, project: str) -> Gate | None:
@@ -98,19 +113,17 @@ def find_override_of(unit: Unit, project: str, digest: str) -> Override | None:
     return unit.find(Override, _by_digest, project=project, digest=digest)
 
 
-def add_override(unit: Unit, override: Override, data: Mapping[str, Any]) -> Override:
-    """Write an override with its event."""
-    return ledger.write(
-        unit,
-        tables.overrides,
-        None,
-        override,
-        at=override.recorded_at,
-        actor=override.overridden_by,
-        kind=EventKind.GATE_OVERRIDDEN,
-        new="overridden",
-        data=data,
-    )
+def list_unseen(unit: Unit, person: str, *, project: str | None, since_us: int, limit: int) -> list[Override]:
+    """The newest overrides since a time that a person has not seen yet."""
+    params: dict[str, Any] = {"person": person, "since": since_us, "limit": limit} | stated(project=project)
+    return unit.list_of(Override, _unseen(project=project is not None), **params)
+
+
+def put_override(
+    unit: Unit, before: Override | None, after: Override, data: Mapping[str, Any], **about: Any
+) -> Override:
+    """Write an override with an event, `about` which are its time, its actor and its kind."""
+    return ledger.write(unit, tables.overrides, before, after, new="overridden", data=data, **about)
 
 
 def _position(gate: Gate) -> str:

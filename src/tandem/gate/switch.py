@@ -15,7 +15,7 @@ from tandem.contract.caller import Caller
 from tandem.core.clock import MICROSECONDS, isoformat
 from tandem.errors import Forbidden, InvalidInput, NotFound
 from tandem.gate import queries, record, signing
-from tandem.gate.contract import GateOverridden, GateState, GetGate, OverrideGate, PlanState, SetGate
+from tandem.gate.contract import GateOverridden, GateState, GetGate, OverrideGate, PlanState, SeeOverride, SetGate
 from tandem.gate.judging import changes_of, project_settings
 from tandem.gate.rules import LISTS, Gate, Override, commits_of, names
 from tandem.git.changes import Change
@@ -27,6 +27,7 @@ from tandem.rulings import proof
 from tandem.store import events
 from tandem.store.base import Unit
 from tandem.store.context import transact
+from tandem.store.event import EventKind
 
 _SHOWN_PATHS = 100
 _SWITCHED = ("enabled", "commits", "threshold", *LISTS)
@@ -186,7 +187,9 @@ async def override_gate(services: Services, caller: Caller, request: OverrideGat
         require_known(services, unit, project)
         earlier = queries.find_override(unit, project, override_id)
         if earlier is None:
-            return _overridden(queries.add_override(unit, wanted, _facts(wanted, changes, proved_by)))
+            data = _facts(wanted, changes, proved_by)
+            about = {"kind": EventKind.GATE_OVERRIDDEN, "actor": wanted.overridden_by}
+            return _overridden(queries.put_override(unit, None, wanted, data, at=now, **about))
         if earlier.digest != digest:
             raise InvalidInput(
                 "This override_id let another difference through; choose a new one for a new difference.",
@@ -195,6 +198,28 @@ async def override_gate(services: Services, caller: Caller, request: OverrideGat
                 actual=digest,
             )
         return _overridden(earlier)
+
+    return await transact(services, caller, work)
+
+
+async def see_override(services: Services, caller: Caller, request: SeeOverride) -> GateOverridden:
+    """Note that a person has seen an override.
+
+    Raises:
+        NotFound: There is no such override in that project.
+    """
+    project, name = services.projects.require(request.project, caller.project), request.override_id
+
+    def work(unit: Unit) -> GateOverridden:
+        events.lock(unit)
+        override = queries.find_override(unit, project, name)
+        if override is None:
+            raise NotFound(f"There is no override '{name}' in '{project}'.", override_id=name, project=project)
+        kind, person, now = EventKind.OVERRIDE_SEEN, request.person, services.clock.now_us()
+        if not events.list_after(unit, 0, 1, subject=override.subject, kind=kind, actor=person):
+            data = {"override_id": name}
+            queries.put_override(unit, override, override, data, kind=kind, at=now, actor=person)
+        return _overridden(override)
 
     return await transact(services, caller, work)
 

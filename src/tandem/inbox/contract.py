@@ -37,7 +37,8 @@ class InboxItem:
         str,
         Field(
             description=(
-                "`review`, `cycle` (the review of a cycle's hand-off), or what holds up reviews: `pool` or `reviewer`."
+                "`review`, `cycle` (the review of a cycle's hand-off), what holds up reviews (`pool` or `reviewer`), or"
+                " `override` (of the last 30 days, that the person has not seen)."
             )
         ),
     ]
@@ -51,23 +52,25 @@ class InboxItem:
                 "Waiting: `queued` (for a reviewer), `reviewing`, `proposer`. Problems: `attention` "
                 "(reviewers failed), `escalate` (too many rounds), `revert` (rejected, and its commits "
                 "stand); of a pool `paused`, `rate_limited`, `circuit_open`, `lost` (for a day) and `stuck` (it runs "
-                "and took nothing for 30 minutes); of a reviewer `stuck` (a claim ran out and was not released)."
+                "and took nothing for 30 minutes); of a reviewer `stuck` (a claim ran out and was not released); "
+                "of an override `overridden`."
             )
         ),
     ]
     since: Annotated[str, Field(description="Since when it waits.")]
-    review: Annotated[ReviewRow | None, Field(description="The review; null for a pool or a reviewer.")]
-    pool: Annotated[PoolView | None, Field(description="The pool, or that of the reviewer; null for a review.")]
-    who: Annotated[str | None, Field(description="Whom it waits for, where that is known.")]
+    review: Annotated[ReviewRow | None, Field(description="The review; null for all that is none.")] = None
+    pool: Annotated[PoolView | None, Field(description="The pool, or that of the reviewer; else null.")] = None
+    who: Annotated[
+        str | None,
+        Field(description="Whom it waits for, where that is known; of an override project and id: `webshop/ov_4k2m`."),
+    ] = None
     detail: Annotated[
         str | None, Field(description="What there is to say beyond that: a reason, or what a hand-off leads to.")
-    ]
+    ] = None
     has_draft: Annotated[
         bool, Field(description="Whether the person has written something about it and not sent it."), Shown("hidden")
     ] = False
-    cause: Annotated[
-        str | None, Field(description="What happened to a pool or a reviewer, in a line; null for a review.")
-    ] = None
+    cause: Annotated[str | None, Field(description="What happened, in a line; null for a review.")] = None
     holds_up: Annotated[
         tuple[ReviewRow, ...], Field(description="The first reviews that wait because of it; they are in no list.")
     ] = ()

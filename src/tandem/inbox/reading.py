@@ -13,6 +13,8 @@ from tandem.contract.access import Names
 from tandem.contract.caller import Caller
 from tandem.core.clock import MICROSECONDS, isoformat
 from tandem.cycles import queries as cycles
+from tandem.gate import queries as gate
+from tandem.gate.rules import Override
 from tandem.inbox import queries as inbox
 from tandem.inbox import rules
 from tandem.inbox.contract import GetInbox, Inbox, InboxCounts, InboxItem
@@ -53,7 +55,8 @@ class _Cause:
             self.place = min(self.place, place, key=lambda one: one.since_us)
 
 
-Trays = dict[ListName, list[tuple[Placement, Review | _Cause]]]
+_What = Review | Override | _Cause
+Trays = dict[ListName, list[tuple[Placement, _What]]]
 """The three lists, each with at most one more than is shown: only the shown ones are made into items."""
 
 
@@ -78,9 +81,13 @@ async def get_inbox(services: Services, caller: Caller, request: GetInbox) -> In
         )
         items = {
             tray: tuple(
-                _cause(unit, what, now)
+                _item(unit, what, place, has_draft=what.id in drafted, **sizes[what.id])
+                if isinstance(what, Review)
+                else _cause(unit, what, now)
                 if isinstance(what, _Cause)
-                else _item(unit, what, place, has_draft=what.id in drafted, **sizes[what.id])
+                else InboxItem(
+                    "override", place.why, isoformat(place.since_us), who=place.who, cause=rules.overrode(what)
+                )
                 for place, what in held
             )
             for tray, held in shown.items()
@@ -95,10 +102,10 @@ def _filled(
     unit: Unit, services: Services, request: GetInbox, project: str | None, now_us: int, drafted: frozenset[str]
 ) -> Trays:
     person, limit = request.person, request.limit
-    trays: Trays = {"your_turn": [], "waiting": [], "problems": []}
+    trays: Trays = {"your_turn": [], "waiting": [], "problems": _overrides(unit, person, project, limit, now_us)}
     causes: dict[str, _Cause] = {}
 
-    def put(place: Placement, what: Review | _Cause) -> None:
+    def put(place: Placement, what: _What) -> None:
         if len(trays[place.tray]) <= limit:
             trays[place.tray].append((place, what))
 
@@ -136,6 +143,12 @@ def _filled(
     return trays
 
 
+def _overrides(unit: Unit, person: str, project: str | None, limit: int, now_us: int) -> list[tuple[Placement, _What]]:
+    since_us = now_us - rules.SHOWN_SECONDS * MICROSECONDS
+    found = gate.list_unseen(unit, person, project=project, since_us=since_us, limit=limit + 1)
+    return [(Placement("problems", "overridden", one.overridden_at, f"{one.project}/{one.id}"), one) for one in found]
+
+
 def _open(
     unit: Unit, person: str, project: str | None, limit: int, now_us: int, *, by_token: bool
 ) -> list[tuple[Review, bool]]:
@@ -170,13 +183,11 @@ def _item(unit: Unit, review: Review, place: Placement, **more: Any) -> InboxIte
 
 def _cause(unit: Unit, cause: _Cause, now_us: int) -> InboxItem:
     what, place, held = cause.what, cause.place, cause.held
-    name, pool, failed = what, what, ""
+    name, pool = what, what
     if isinstance(what, str):
         reviewer = reviewers.find(unit, what)
         name = reviewer.name if reviewer else what
         pool = reviewer and reviewers.find_pool(unit, reviewer.pool_id)
-    elif place.why == "circuit_open":
-        failed = next((one.end_reason or "" for one in reviewers.list_newest(unit, what, 1)), "")
     view = (
         pool_admin.pool_view(unit, pool, reviewers.list_live(unit, pool.id), now_us) if isinstance(pool, Pool) else None
     )
@@ -188,7 +199,7 @@ def _cause(unit: Unit, cause: _Cause, now_us: int) -> InboxItem:
         pool=view,
         who=place.who,
         detail=view and view.why,
-        cause=rules.cause(name, place, len(held), now_us, failed),
+        cause=rules.cause(name, place, len(held), now_us, (view and view.why) or ""),
         holds_up=tuple(views.row(one) for one in held[:_HELD_UP_ROWS]),
         held_up=len(held),
     )

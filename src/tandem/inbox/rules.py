@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
+from textwrap import shorten
 from typing import Final, Literal
 
 from tandem.core.clock import MICROSECONDS
-from tandem.pool.rules import CIRCUIT_FAILURES, END_OF_LOG, NOT_LOGGED_IN, Pool, circuit_seconds, next_try
+from tandem.gate.rules import Override
+from tandem.pool.rules import Pool, circuit_seconds, next_try, plainly
 from tandem.present.words import duration
 from tandem.reviews.rules import Review, State, next_action
 
@@ -15,7 +16,7 @@ ListName = Literal["your_turn", "waiting", "problems"]
 Why = Literal[
     "review", "verdict", "answer", "decide", "revise", "apply", "draft",
     "queued", "reviewing", "proposer",
-    "attention", "escalate", "revert", "stuck", "paused", "rate_limited", "circuit_open", "lost",
+    "attention", "escalate", "revert", "stuck", "paused", "rate_limited", "circuit_open", "lost", "overridden",
 ]  # fmt: skip
 
 STUCK_SECONDS: Final = 1800
@@ -27,6 +28,10 @@ OVERDUE_SECONDS: Final = 60
 LOST_SECONDS: Final = 86_400
 """After this long without a heartbeat a supervisor is no longer listed."""
 
+SHOWN_SECONDS: Final = 30 * LOST_SECONDS
+"""So long an override is shown to a person who has not seen it."""
+
+_LONGEST: Final = 200
 _OF_PROPOSER: Final[dict[str, Why]] = {
     "answer_message": "answer",
     "decide_counter_patch": "decide",
@@ -176,6 +181,13 @@ def pool_place(pool: Pool, now_us: int) -> Placement | None:
     return None
 
 
+def overrode(override: Override) -> str:
+    """Who overrode the gate and why, in a line."""
+    branch = f" on {override.branch}" if override.branch else ""
+    why = shorten(override.reason, _LONGEST, placeholder=" …")
+    return f"{override.overridden_by} overrode the gate of {override.project}{branch}: {why}"
+
+
 def takes(pool: Pool, project: str, now_us: int) -> bool:
     """Whether a pool runs now and is for a project, if that is registered."""
     is_running = pool.is_live(now_us) and pool.paused is None and pool.circuit_until is None
@@ -187,8 +199,8 @@ def pool_name(pool: Pool) -> str:
     return f"{pool.provider} on {pool.host}"
 
 
-def cause(pool: Pool | str, place: Placement, waiting: int, now_us: int, failed: str = "") -> str:
-    """What happened to a pool, whose newest reviewer `failed` so, or to a reviewer of that name, in a line."""
+def cause(pool: Pool | str, place: Placement, waiting: int, now_us: int, why: str = "") -> str:
+    """What happened to a pool, which says `why` it starts nothing, or to a reviewer of that name, in a line."""
     since = duration((now_us - place.since_us) / MICROSECONDS)
     behind = f"; {waiting} review{'s wait' if waiting > 1 else ' waits'}" if waiting else ""
     if isinstance(pool, str):
@@ -198,9 +210,9 @@ def cause(pool: Pool | str, place: Placement, waiting: int, now_us: int, failed:
         case "lost":
             said = f"{name} has been silent for {since}"
         case "rate_limited":
-            said = f"{name} is {_rate_limited(pool.paused or '')}; {again}"
+            said = f"{name} is rate limited{' (429)' if '429' in (pool.paused or '') else ''}; {again}"
         case "circuit_open":
-            said = f"{name}: {CIRCUIT_FAILURES} reviewers in a row {_ended(failed)}; {again}"
+            said = f"{name}: {why}; {again}"
         case "paused" if pool.paused_kind == "budget_per_review":
             # Its words name another review, which may be another project's.
             said = f"{name} is paused: a run went over the budget for one review"
@@ -211,26 +223,3 @@ def cause(pool: Pool | str, place: Placement, waiting: int, now_us: int, failed:
         case _:
             said = f"{name} has taken nothing for {since}"
     return said + behind
-
-
-_MESSAGE: Final = re.compile(r'"message"\s*:\s*"((?:[^"\\]|\\.)*)"')
-_LONGEST: Final = 160
-
-
-def plainly(said: str) -> str:
-    """The words of a program, without the JSON around them."""
-    found = _MESSAGE.search(said)
-    return found[1] if found else said.partition('{"')[0].rstrip(" :")
-
-
-def _ended(failed: str) -> str:
-    why = failed.partition(END_OF_LOG)[2] or failed
-    if "429" in why or "rate limit" in why.lower():
-        return f"were {_rate_limited(why)}"
-    if NOT_LOGGED_IN in why:
-        return "were not logged in"
-    return f"failed at once: {plainly(why).rstrip('.')[:_LONGEST]}" if why else "failed at once"
-
-
-def _rate_limited(said: str) -> str:
-    return "rate limited (429)" if "429" in said else "rate limited"

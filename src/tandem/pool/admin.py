@@ -261,7 +261,7 @@ def pool_view(unit: Unit, pool: Pool, live: list[Reviewer], now_us: int) -> Pool
         active=sum(one.pool_id == pool.id for one in live),
         max_pool_size=pool_plan.rules_of(pool).max_pool_size,
         circuit_open_until=time_or_none(pool.circuit_until),
-        spent_today_usd=spent_usd,
+        spent_today_usd=spent_usd or None,
         tokens_today=tokens,
     )
 

@@ -334,7 +334,9 @@ class PoolView:
     active: Annotated[int, Field(description="How many of its reviewers have not ended, draining ones included.")]
     max_pool_size: Annotated[int, Field(description="Most reviewers at a time.")]
     circuit_open_until: CircuitOpenUntil | None
-    spent_today_usd: Annotated[float, Field(description="What its runs cost since midnight UTC.")]
+    spent_today_usd: Annotated[
+        float | None, Field(description="What its runs cost since midnight UTC; null where none said its cost.")
+    ]
     tokens_today: Annotated[int, Field(description="Tokens that its runs read and wrote since midnight UTC.")]
     last_seen_at: Annotated[str, Field(description="When its supervisor was last heard of.")]
 

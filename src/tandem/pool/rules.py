@@ -104,6 +104,7 @@ _CAUSES: Final = {
 }
 """By signs in the words of reviewers that ended unasked."""
 
+_MESSAGE: Final = re.compile(r'"message"\s*:\s*"((?:[^"\\]|\\.)*)"')
 _WERE: Final = ("rate limited (429)", "not logged in")
 
 _LONGEST_CAUSE = 100
@@ -239,7 +240,7 @@ class Reviewer(NamedTuple):
         said = self.end_reason or ""
         if self.drain_reason is None or self.quick:
             known = (cause for cause, sign in _CAUSES.items() if sign.search(said))
-            why = said.partition(f" {END_OF_LOG}")[0].partition("\n")[0].rstrip(".")
+            why = plainly(said.partition(f" {END_OF_LOG}")[0].partition("\n")[0]).rstrip(".")
             return next(known, "done" if self.exit_code == 0 else why[:_LONGEST_CAUSE] or "lost")
         return _ASKED[DrainReason(self.drain_reason)]
 
@@ -358,12 +359,18 @@ def failures_in_a_row(newest_first: Sequence[Reviewer], forgiven: int) -> int:
     return count
 
 
+def plainly(said: str) -> str:
+    """The words of a program, without the JSON around them."""
+    found = _MESSAGE.search(said)
+    return found[1] if found else said.partition('{"')[0].rstrip(" :")
+
+
 def how_failed(newest: Reviewer | None) -> str:
     """How the newest of several that ended at once did so, in words that go on after their number."""
     cause = newest.end_cause if newest is not None else None
     if newest is None or cause is None or cause in _WERE:
         return f"were {cause}" if cause else "ended at once"
-    last = (newest.end_reason or "").partition(END_OF_LOG)[2].strip()
+    last = plainly((newest.end_reason or "").partition(END_OF_LOG)[2].strip())
     return f"ended at once: {cause}" + (f" ({last[-_LONGEST_LAST:]})" if last else "")
 
 

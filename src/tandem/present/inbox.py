@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tandem.present.words import WHY
+from tandem.present.words import WHY, reviewer_name
 
 TYPE_CHECKING = False  # as in `text`
 if TYPE_CHECKING:
@@ -12,7 +12,11 @@ if TYPE_CHECKING:
 FOLDED_ABOVE: Final = 10
 """Of a project's rows that are not the person's, so many stand unfolded."""
 
-_RESUMED: Final = ("paused", "rate_limited", "circuit_open")
+PAUSED: Final = ("paused", "rate_limited", "circuit_open")
+"""The states of a pool that a person can end: it is resumed."""
+
+TO_BEGIN: Final = ("tandem init --gate", "tandem commit")
+"""What prepares a repository, and what submits a change."""
 
 
 class Section:
@@ -48,16 +52,19 @@ def said(item: Any) -> str:
     if item.cause:
         return item.cause
     words = WHY["review"] if item.why == "queued" and not item.who else WHY.get(item.why, item.why)
-    return f"{words}: {item.who}" if item.who else words
+    return f"{words}: {reviewer_name(item.who)}" if item.who else words
 
 
 def helps(item: Any) -> str | None:
     """The command that helps against a cause; None for a review, which one opens."""
     if item.review is not None:
         return None
+    if item.kind == "override":
+        project, _, override_id = item.who.rpartition("/")
+        return f"tandem gate seen --override-id {override_id} --project {project}"
     if item.pool is not None and item.kind == "reviewer":
         return f"tandem reviewers kill {item.who} --force"
-    return "tandem reviewers resume" if item.why in _RESUMED else "tandem reviewers list"
+    return "tandem reviewers resume" if item.why in PAUSED else "tandem reviewers list"
 
 
 def size(item: Any) -> str:

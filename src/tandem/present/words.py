@@ -18,13 +18,17 @@ WHY = {
     "attention": "needs a person",
     "escalate": "three rounds without agreement",
     "revert": "rejected after it was committed",
-    "stuck": "nothing has happened for long",
-    "paused": "the pool is paused",
-    "rate_limited": "the pool's provider takes no more requests",
-    "circuit_open": "too many reviewers ended at once",
-    "lost": "the pool's supervisor was not heard of",
 }
-"""What the codes of an inbox's `why` mean."""
+"""What the codes of an inbox's `why` mean, of reviews."""
+
+_LEAST_LETTERS = 6
+
+
+def reviewer_name(reviewer_id: str) -> str:
+    """What people call a reviewer: of a pool's without what tells it from those of earlier starts."""
+    name, _, start = reviewer_id.rpartition("-")
+    _, mark, number = name.rpartition("-r")
+    return name if mark and number.isdigit() and len(start) >= _LEAST_LETTERS else reviewer_id
 
 
 def duration(seconds: float | None) -> str:

@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any, Final, Literal, NamedTuple
 
 import orjson
-from sqlalchemy import bindparam, case, func, null, select, tuple_, union_all
+from sqlalchemy import bindparam, case, func, null, or_, select, tuple_, union_all
 
 from tandem.reviews import tables
 from tandem.reviews.queries import REVIEW_COLUMNS
@@ -30,6 +30,8 @@ _texts = log_tables.contents.c
 _EQUALS = ("project", "state", "category", "priority", "turn")
 OPEN: Final = "open"
 """As a state: all of them but closed."""
+COST: Final = "cost_microusd"
+"""What a pool's reviewer spent."""
 
 
 def _condition(name: str, weak: frozenset[str]) -> Any:
@@ -171,7 +173,7 @@ def _tallies(*names: str, project: bool, since: bool) -> Statement:
     columns = [_c[name] for name in (*names, "metric")]
     statement = select(*columns, func.sum(_c.count), func.sum(_c.total_us)).group_by(*columns)
     if "category" not in names:
-        statement = statement.where(_c.category != "")
+        statement = statement.where(or_(_c.category != "", _c.metric == COST))
     if project:
         statement = statement.where(_c.project == bindparam("project"))
     days = _c.day >= bindparam("since") if since else _c.day == ALL_TIME
@@ -195,7 +197,7 @@ def list_counts(
 ) -> list[Row]:
     """The named columns, metric, count and total microseconds, over all time or since a day.
 
-    Those of no category of reviews, such as the use of reviewers, are among them by category only. The project is not
+    Those of no category of reviews are among them by category only, but for the cost of reviewers. The project is not
     the first name: SQLite would then read all days in the order of projects.
     """
     statement = _tallies(*names, project=project is not None, since=since_day is not None)

@@ -16,6 +16,7 @@ from tandem.reviews import views
 from tandem.reviews.answers import ActivityFeed, AuditPage, FeedEntry, Timeline
 from tandem.reviews.context import Services
 from tandem.reviews.finding_rules import SEVERITIES
+from tandem.reviews.report_queries import COST
 from tandem.reviews.requests import GetActivityFeed, GetAuditLog, GetReviewStats, GetReviewTimeline
 from tandem.reviews.rules import Review, State
 from tandem.reviews.tally_contract import FindingTally, Statistics, Tally
@@ -229,8 +230,11 @@ def _day(since: str | None) -> str | None:
 
 _FOUND = (*SEVERITIES, "verified", "refuted", "upheld", "reopened", "late", "suppressed")
 """The numbers of findings."""
-_COST = "cost_microusd"
-"""What a pool's reviewer spent."""
+
+
+_DECIDING = ("approved", "changes_requested", "rejected")
+_OF_A_DAY = 4
+"""Columns of a row that is counted by day alone."""
 
 
 def _finding_tally(counts: Mapping[str, int], cost_usd: float | None = None) -> FindingTally:
@@ -241,15 +245,16 @@ def _tally(rows: Sequence[Row]) -> Tally:
     """The sums of rows that end with reviewer (or day), metric, count and microseconds."""
     counts: dict[str, int] = defaultdict(int)
     totals: dict[str, int] = defaultdict(int)
-    spenders = {row[-4] for row in rows if row[-3] == _COST}
-    verified_at_cost = 0
+    # A day has no reviewers: who decided there and who spent cannot be told.
+    spenders = {row[-4] for row in rows if row[-3] == COST and len(row) > _OF_A_DAY}
+    at_cost: dict[str, int] = defaultdict(int)
     for *_, who, metric, count, total in rows:
         counts[metric] += count
         totals[metric] += total
-        verified_at_cost += count if metric == f"{FOUND_PREFIX}verified" and who in spenders else 0
-    decided = counts["approved"] + counts["changes_requested"] + counts["rejected"]
-    verdict_time = totals["approved"] + totals["changes_requested"] + totals["rejected"]
-    cost_usd = counts[_COST] / 1_000_000 / verified_at_cost if verified_at_cost else None
+        at_cost[metric] += count if who in spenders else 0
+    decided = sum(counts[name] for name in _DECIDING)
+    verdict_time = sum(totals[name] for name in _DECIDING)
+    cost_usd = counts[COST] / 1_000_000 if counts[COST] else None
     return Tally(
         submitted=counts["submitted"],
         revised=counts["revised"],
@@ -258,14 +263,22 @@ def _tally(rows: Sequence[Row]) -> Tally:
         changes_requested=counts["changes_requested"],
         rejected=counts["rejected"],
         comments=counts["comment"],
-        findings=_finding_tally({name: counts[FOUND_PREFIX + name] for name in _FOUND}, cost_usd),
+        findings=_finding_tally(
+            {name: counts[FOUND_PREFIX + name] for name in _FOUND}, _each(cost_usd, at_cost[f"{FOUND_PREFIX}verified"])
+        ),
         closed=counts["closed:approved"] + counts["closed:rejected"] + counts["closed:withdrawn"],
         withdrawn=counts["closed:withdrawn"],
         approval_rate=counts["approved"] / decided if decided else None,
         mean_rounds=round(counts["rounds"] / counts["approved"], 2) if counts["approved"] else None,
         mean_seconds_to_claim=_mean(totals["first_claimed"], counts["first_claimed"]),
         mean_seconds_to_verdict=_mean(verdict_time, decided),
+        cost_usd=cost_usd,
+        cost_per_verdict_usd=_each(cost_usd, sum(at_cost[name] for name in _DECIDING)),
     )
+
+
+def _each(cost_usd: float | None, count: int) -> float | None:
+    return cost_usd / count if cost_usd is not None and count else None
 
 
 def _mean(total_us: int, count: int) -> float | None:

@@ -64,6 +64,16 @@ class Tally:
         Field(description="Mean time from the claim to the deciding verdict."),
         Shown("duration", label="mean to verdict"),
     ]
+    cost_usd: Annotated[
+        float | None,
+        Field(
+            description="What the runs of the pools' reviewers cost; null by category, and where no run said its cost."
+        ),
+    ]
+    cost_per_verdict_usd: Annotated[
+        float | None,
+        Field(description="The same for each of their deciding verdicts; null without any, and by day."),
+    ]
 
 
 @dataclass(frozen=True, slots=True)

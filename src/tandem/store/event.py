@@ -140,6 +140,8 @@ class EventKind(StrEnum):
     """The project's gate was switched on or off, or its branches changed; `reason` may say why."""
     GATE_OVERRIDDEN = "gate_overridden"
     """A person overrode the gate for an unapproved difference: `reason`, `digest`, and the first 100 `paths` of it."""
+    OVERRIDE_SEEN = "override_seen"
+    """A person has seen an override, which is in their inbox until then."""
     COMMIT_RECORDED = "commit_recorded"
     """A hook recorded a commit: its branch, plan and reviews. With `unreviewed` it passed before its review."""
     CHANGE_ROLLED_BACK = "change_rolled_back"

@@ -83,6 +83,22 @@ def address(path: str, /, **query: str | int | None) -> str:
     return f"{path}?{given}" if given else path
 
 
+DONE = {
+    "resume_reviewers": "The pool takes reviews again.",
+    "pause_reviewers": "The pool is paused.",
+    "spawn_reviewer": "A reviewer starts.",
+    "kill_reviewer": "The reviewer was told to end.",
+    "see_override": "Seen. The log keeps the override.",
+}
+"""What a page says of an operation that a form on it did."""
+
+
+def back(request: PageRequest, done: str, default: str) -> Response:
+    """To the page that a form stood on, which names the operation that it did."""
+    place = local(request.form.get("next") or default)
+    return see(f"{place}{'&' if '?' in place else '?'}done={done}")
+
+
 def see(address: str) -> Response:
     """Send the browser on after a form was done, so that reloading does not send it again."""
     return RedirectResponse(address, status_code=303)
@@ -137,6 +153,12 @@ class PageRequest:
     def form(self) -> dict[str, str]:
         """The fields of a POST, each with its last value."""
         return {name: values[-1] for name, values in self.lists.items()}
+
+    @property
+    def have(self) -> frozenset[str] | None:
+        """The marks of the rows that the page has which is brought up to date; None for a whole page."""
+        stated = self.http.headers.get("tandem-have")
+        return None if stated is None else frozenset(stated.split(","))
 
     @property
     def authenticator(self) -> Authenticator:

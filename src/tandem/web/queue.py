@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from zlib import crc32
 
 from starlette.responses import Response
 
@@ -13,7 +14,7 @@ from tandem.projects.contract import ProjectList
 from tandem.reviews.page_contract import SearchPage
 from tandem.reviews.tally_contract import Statistics
 from tandem.web import login
-from tandem.web.page import PageRequest, PageResponse, PageRoute, address, see
+from tandem.web.page import PageRequest, PageResponse, PageRoute, address, back, see
 
 _QUEUE = "/queue"
 _ROWS = 50
@@ -41,12 +42,12 @@ async def close(request: PageRequest) -> PageResponse:
         problem = InvalidInput(f"Tick the reviews to close first, at most {_MOST_CLOSED}.", field="review_id")
         return await show(request, problem=problem)
     closed: list[str] = []
-    refused: list[tuple[str, TandemError]] = []
+    refused: list[TandemError] = []
     for review_id in dict.fromkeys(chosen):
         try:
             await request.call("close_review", review_id=review_id, reason=request.form.get("reason") or None)
         except TandemError as error:
-            refused.append((review_id, error))
+            refused.append(error)
         else:
             closed.append(review_id)
     return await show(request, closed=closed, refused=refused)
@@ -57,7 +58,7 @@ async def show(
     *,
     problem: TandemError | None = None,
     closed: list[str] | None = None,
-    refused: list[tuple[str, TandemError]] | None = None,
+    refused: list[TandemError] | None = None,
 ) -> PageResponse:
     """A page of the queue, also as the answer to a form."""
     state = request.query("status") or _STATES[0]
@@ -90,7 +91,7 @@ async def show(
         "refused": refused or [],
         "reason": request.form.get("reason", "") if problem or refused else "",
     }
-    failed = problem or (refused[0][1] if refused and not closed else None)
+    failed = problem or (refused[0] if refused and not closed else None)
     return PageResponse("queue.html", values, status=failed.status if failed else 200)
 
 
@@ -111,8 +112,32 @@ async def show_inbox(request: PageRequest) -> PageResponse | Response:
         return see(login.YOU)
     if project:  # the navigation counts all projects
         found = await request.call("get_inbox", person=request.person.name, project=project, limit=_INBOX_ROWS)
-    values = {"sections": inbox.sections(found), "said": inbox.said, "folded_above": inbox.FOLDED_ABOVE}
-    return PageResponse("inbox.html", values | {"limit": _INBOX_ROWS, "actions": _ACTIONS})
+    sections = inbox.sections(found)
+    values = {
+        "sections": sections,
+        "begin": () if any(one.items for one in sections) else inbox.TO_BEGIN,
+        "said": inbox.said,
+        "folded_above": inbox.FOLDED_ABOVE,
+        "pauses": inbox.PAUSED,
+        "limit": _INBOX_ROWS,
+        "actions": _ACTIONS,
+        "here": address("/", project=project),
+        "have": request.have or (),
+        "mark_of": _mark_of,
+    }
+    return PageResponse("inbox.html", values)
+
+
+def _mark_of(*shown: object) -> str:
+    """What tells a row from the same row with other contents."""
+    return f"{crc32(repr(shown).encode()):08x}"
+
+
+async def seen(request: PageRequest) -> Response:
+    """Take an override out of the person's inbox."""
+    project, _, override_id = request.form.get("override", "").rpartition("/")
+    await request.call("see_override", project=project, override_id=override_id, person=request.person.name)
+    return back(request, "see_override", "/")
 
 
 def waiting(found: Inbox | None) -> dict[str, Any]:
@@ -131,5 +156,6 @@ def waiting(found: Inbox | None) -> dict[str, Any]:
 ROUTES = (
     PageRoute("/", show_inbox, inbox_rows=_INBOX_ROWS),
     PageRoute("/inbox", show_inbox, inbox_rows=_INBOX_ROWS),
+    PageRoute("/inbox/seen", post=seen),
     PageRoute(_QUEUE, show, close),
 )

@@ -19,7 +19,7 @@ from starlette.responses import Response
 from tandem.core.clock import Clock
 from tandem.errors import NotFound
 from tandem.present.facts import details, facts, table, worded
-from tandem.present.words import duration
+from tandem.present.words import duration, reviewer_name
 from tandem.reviews.rules import State
 from tandem.web.diffs.code import shown, spelled
 from tandem.web.diffs.markdown import markdown
@@ -86,9 +86,10 @@ def environment() -> Environment:
         "duration": duration,
         "plain": plain,
         "part": address_part,
-        "state_words": partial(_from_words, {state: sentence(state) for state in State}),
+        "state_words": partial(_from_words, {**{state: sentence(state) for state in State}, "circuit_open": "paused"}),
         "category_words": partial(_from_words, _CATEGORY_WORDS),
         "words": words,
+        "reviewer_name": reviewer_name,
         "sentence": sentence,
         "value": as_text,
         "listed": listed,

@@ -9,13 +9,13 @@ from starlette.responses import JSONResponse, Response
 
 from tandem.errors import NotFound, TandemError
 from tandem.pool.contract import ReviewerList, ReviewerView
+from tandem.present.inbox import PAUSED
 from tandem.projects.contract import ProjectList
-from tandem.web.page import Handler, PageRequest, PageResponse, PageRoute, see
+from tandem.web.page import Handler, PageRequest, PageResponse, PageRoute, back
 
 PATH = "/reviewers"
 _LINES = 300
 _ENDED = "terminated"
-_PAUSES = ("paused", "rate_limited", "circuit_open")
 
 
 async def kill(request: PageRequest) -> PageResponse | Response:
@@ -43,7 +43,7 @@ async def _act(request: PageRequest, operation: str, **arguments: Any) -> PageRe
         await request.call(operation, **arguments)
     except TandemError as error:
         return await show(request, problem=error)
-    return see(PATH)
+    return back(request, operation, PATH)
 
 
 def _acting(operation: str, *fields: str) -> Handler:
@@ -65,7 +65,7 @@ async def show(request: PageRequest, *, problem: TandemError | None = None) -> P
             ended.setdefault(one.end_cause, []).append(one)
     values = {
         "pools": found.pools,
-        "pauses": _PAUSES,
+        "pauses": PAUSED,
         "at_work": [one for one in found.reviewers if one.state != _ENDED],
         "ended": ended,
         "projects": [one.project for one in projects.projects],

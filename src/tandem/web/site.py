@@ -37,6 +37,7 @@ from tandem.web import (
     statistics,
 )
 from tandem.web.page import (
+    DONE,
     HEADERS,
     INBOX_ROWS,
     Backend,
@@ -212,6 +213,9 @@ class PagesApp:
             "waiting": queue.waiting(None),
             "cursor": "",
             "is_shut": asked.is_shut,
+            "done": DONE.get(asked.query("done") or ""),
+            # A script fetches the content only, and says which of its rows it has.
+            "layout": "base.html" if asked.have is None else "part.html",
             # Where a page goes when its login is over; None where there are no logins.
             "login": login.address(login.where(asked.http)) if asked.authenticator.required else None,
             "is_answer": asked.http.method == "POST",

@@ -14,9 +14,10 @@ from tandem.present.facts import worded
 from tandem.reviews.tally_contract import FindingTally, Statistics, Tally
 from tandem.web.page import PageRequest, PageResponse, PageRoute, address
 
-WIDTH, HEIGHT = 720, 160
-_LEFT, _BOTTOM, _TOP = 44, 22, 8
+WIDTH, HEIGHT = 480, 150
+_LEFT, _BOTTOM, _TOP = 64, 24, 8
 _LINES = 4
+_MEANS = ("duration", "percent")
 _STEPS = (1, 2, 5, 10)
 _COUNT_STEPS = (4, 8, 20, 40)
 """A whole number at each line of the grid."""
@@ -43,7 +44,7 @@ class Chart:
 
     Attributes:
         title: The heading.
-        unit: Of the values: empty for counts, else `duration` or `percent`; see `present.shape`.
+        unit: Of the values: empty for counts, else `duration`, `money` or `percent`; see `present.shape`.
         series: For the legend and the table.
         days: ISO days, oldest first.
     """
@@ -68,11 +69,11 @@ class Chart:
 
     @property
     def shapes(self) -> list[Markup]:
-        """Counts as bars side by side; means as lines that break where a day has none, one day only as a dot."""
+        """Sums as bars side by side; means as lines that break where a day has none, one day only as a dot."""
         width = max(self._slot * 0.8 / max(len(self.series), 1), 0.5)
         found: list[Markup] = []
         for place, one in enumerate(self.series):
-            if self.unit:
+            if self.unit in _MEANS:
                 found += (self._line(one.kind, run) for run in _runs(one.values))
             else:
                 left = _LEFT + self._slot * 0.1 + width * place
@@ -80,7 +81,7 @@ class Chart:
         return found
 
     def _bar(self, one: Series, at: int, left: float, width: float, value: float) -> Markup:
-        y, words = self._y(value), f"{self.days[at]}: {value:g} {one.name.lower()}"
+        y, words = self._y(value), f"{self.days[at]}: {told(value, self.unit)} {one.name.lower()}"
         box = (left + self._slot * at, y, width, self._y(0) - y)
         return _BAR.format(one.kind, *(round(side, 2) for side in box), words)
 
@@ -118,6 +119,8 @@ def _ceiling(series: Sequence[Series], steps: Sequence[float]) -> float:
 
 def _tick(value: float, unit: str) -> str:
     """A value at a line of the grid, whose lines are closer than whole minutes."""
+    if unit == "money":
+        return f"${value:.3g}"
     if unit != "duration":
         return told(value, unit)
     for size, name in ((86_400, "d"), (3_600, "h"), (60, "min")):
@@ -169,7 +172,7 @@ async def show(request: PageRequest) -> PageResponse:
 
 _COLUMNS = (
     *("submitted", "approved", "changes_requested", "rejected", "approval_rate", "mean_rounds"),
-    *("mean_seconds_to_claim", "mean_seconds_to_verdict"),
+    *("mean_seconds_to_claim", "mean_seconds_to_verdict", "cost_usd", "cost_per_verdict_usd"),
 )
 """Of a table of reviews."""
 
@@ -201,6 +204,7 @@ _CHARTS = (
         ("To verdict", "third", "mean_seconds_to_verdict"),
     ),
     ("Approval rate", "percent", ("Approved", "good", "approval_rate")),
+    ("Cost of the pools' reviewers", "money", ("Spent", "third", "cost_usd")),
 )
 """Title, unit, and for each series its name, its colour and the metrics that it adds up; see `Chart`."""
 

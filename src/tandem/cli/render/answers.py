@@ -30,8 +30,10 @@ HOW_TO_BEGIN = (
     "No reviewer pool. Choose a program that reviews: tandem reviewers setup. Or run a pool beside the broker:"
     " tandem reviewers --broker URL"
 )
+_NOTHING_OPEN = "Nothing waits for anybody. To begin: {} in a repository, then {} submits a change.".format(
+    *inbox.TO_BEGIN
+)
 _REASONS_SHOWN = 3
-_PAUSES = ("paused", "rate_limited", "circuit_open")
 _NO_FAULTS = frozenset({"verdict", "cancelled"})
 _REMARKS = {
     "AuditPage": "Go on from here with --cursor {cursor}",
@@ -204,7 +206,7 @@ def _(answer: answers.FullReview) -> Drawable:
 @renders
 def _(answer: inbox_contract.Inbox) -> Drawable:
     shown = [_section(one) for one in inbox.sections(answer) if one.items]
-    return Group(*shown) if shown else Text("Nothing waits for anybody.", style="dim")
+    return Group(*shown) if shown else plain(_NOTHING_OPEN, "dim")
 
 
 _SECTION_STYLES = {"problems": "bold red", "your_turn": "bold green", "unclaimed": "dim"}
@@ -335,8 +337,8 @@ def _pools(pools: Sequence[contract.PoolView]) -> Drawable:
     for pool in pools:
         if pool.why:
             until = f" until {clock(pool.circuit_open_until)}" if pool.circuit_open_until else ""
-            onward = ". Resume now: tandem reviewers resume" if pool.state in _PAUSES else ""
-            words = f"  {pool.supervisor_id} starts nothing{until}: {pool.why.removesuffix('.')}{onward}"
+            onward = ". Resume now: tandem reviewers resume" if pool.state in inbox.PAUSED else ""
+            words = f"  {pool.provider} on {pool.host} starts nothing{until}: {pool.why.removesuffix('.')}{onward}"
             reasons.append(plain(words, parts.STYLES.get(pool.state, "")))
     return Group(parts.table("PoolView", pools), *reasons)
 
@@ -352,7 +354,7 @@ def _reviewers(reviewers: Sequence[contract.ReviewerView]) -> Iterator[Drawable]
         if one.end_reason and one.exit_code != 0:
             bad.setdefault(one.end_cause or one.end_reason, []).append(one)
     for cause, ended in list(bad.items())[:_REASONS_SHOWN]:
-        yield plain(f"  {len(ended)} ended: {cause} ({', '.join(one.reviewer_id for one in ended)})")
+        yield plain(f"  {len(ended)} ended: {cause} ({', '.join(one.name for one in ended)})")
         yield plain(f"    {ended[0].end_reason}", "dim")
 
 

@@ -40,7 +40,7 @@ COLUMNS = {
     "HandoffView": "number producer phase target next_phase status written_at advanced_at review_id round",
     "SettingView": "name value origin ignored",
     "Tally": "submitted revised approved changes_requested rejected comments withdrawn approval_rate mean_rounds"
-    " mean_seconds_to_claim mean_seconds_to_verdict",
+    " mean_seconds_to_claim mean_seconds_to_verdict cost_usd cost_per_verdict_usd",
     "PoolView": "supervisor_id state active max_pool_size spent_today_usd tokens_today provider model mode host"
     " last_seen_at",
 }

@@ -134,7 +134,8 @@
     const [first] = from(source);
     if (!first) return;
     try {
-      const answer = await fetch(source);
+      const have = [...document.querySelectorAll("[data-mark]")].map((one) => one.dataset.mark);
+      const answer = await fetch(source, { headers: { "tandem-have": have.join() } });
       await put(await answer.text(), from(source));
     } catch {
       refreshSoon(first); // the broker is away: what has changed is fetched when it is back
@@ -145,6 +146,8 @@
   // An answer without a part, as from a broker that is stopping, leaves it as it is.
   async function put(text, elements) {
     const page = new DOMParser().parseFromString(text, "text/html");
+    // Rows that are as they were come empty.
+    for (const row of page.querySelectorAll("[data-same]")) row.replaceWith(document.getElementById(row.id)?.cloneNode(true) || "");
     for (const element of elements) {
       const fresh = page.getElementById(element.id);
       if (fresh) await htmx.swap({ sourceElement: element, target: element, text: fresh.outerHTML, swap: "outerMorph" });
@@ -184,6 +187,23 @@
   });
 
   document.addEventListener("tandem-refresh", refreshAll);
+
+  // After the form of a row, the row behind it has the focus, and what was done is said.
+  const NEXT = "tandem-next";
+  document.addEventListener("submit", (event) => {
+    const rows = [...document.querySelectorAll("#main [data-item]")];
+    const at = rows.indexOf(event.target.closest("[data-item]"));
+    sessionStorage.setItem(NEXT, JSON.stringify(at < 0 ? [] : [at + 1, at - 1, at].map((one) => rows[one]?.id)));
+  });
+  const done = document.getElementById("done");
+  if (done) {
+    const ids = JSON.parse(sessionStorage.getItem(NEXT) || "[]");
+    (ids.map((id) => document.getElementById(id)).find((row) => row) || done).focus();
+    done.replaceChildren(done.textContent); // a status is read out when it changes
+    const here = new URL(location.href);
+    here.searchParams.delete("done");
+    history.replaceState(history.state, "", here);
+  }
 
   // --------------------------------------------------------------------------------------- times
 
