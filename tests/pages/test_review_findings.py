@@ -2,58 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Page, expect
 
 from tests.acceptance.reviewing import PROPOSER, Desk, edited
 from tests.git.sandbox import Sandbox
 from tests.pages.changes import held, keeps, line, staged
 from tests.pages.conftest import Check, Shot
+from tests.pages.counting import Actions
 from tests.pages.windows import Windows, write
 
 MAJOR = {"file": "a.txt", "line": 2, "severity": "major", "claim": "It is *better*, not best."}
 MINOR = {"file": "a.txt", "line": 2, "severity": "minor", "claim": "Odd.", "suggestion": "good"}
 
 
-class Actions:
-    """Counts what a person does: a key pressed, something clicked, a text typed."""
-
-    def __init__(self, page: Page) -> None:
-        self.count = 0
-        self._page = page
-
-    def click(self, place: Locator) -> None:
-        self._did(place.click)
-
-    def press(self, key: str) -> None:
-        self._did(lambda: self._page.keyboard.press(key))
-
-    def type(self, text: str) -> None:
-        self._did(lambda: self._page.keyboard.type(text))
-
-    def _did(self, one: Callable[[], Any]) -> None:
-        self.count += 1
-        one()
-
-
 def found(shop: Desk, review: str) -> list[dict[str, Any]]:
     return shop.do("list_findings", review_id=review)["findings"]
-
-
-def test_three_findings_and_a_request_for_changes_take_eight_actions(page: Page, shop: Desk) -> None:
-    review = held(page, shop)
-    ada = Actions(page)
-    for number in (1, 2, 3):
-        ada.click(line(page, number))
-        ada.type(f"Why {number}?")
-    page.keyboard.press("Escape")  # leaves the field; clicking the button does so, too
-    ada.click(page.get_by_role("button", name="Request changes"))
-    ada.click(page.get_by_role("dialog").get_by_role("button", name="Send with it"))
-    expect(page.locator("#acts").get_by_text("Changes were requested by ada")).to_be_visible()
-    assert ada.count <= 8
-    assert [(one["line"], one["severity"]) for one in found(shop, review)][:3] == [(n, "minor") for n in (1, 2, 3)]
 
 
 def test_an_approval_of_round_two_with_all_findings_verified_takes_three_actions(page: Page, shop: Desk) -> None:
