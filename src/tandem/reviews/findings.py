@@ -75,12 +75,14 @@ class Ruling(NamedTuple):
         findings: The findings that are new or changed.
         attention: Why a person decides next; None if none has to.
         notes: What became of the verdict, in words, where it is not the one that was given.
+        how: How it speaks, as in `record_speaker`.
     """
 
     verdict: str
     findings: tuple[Finding, ...]
     attention: str | None = None
     notes: tuple[str, ...] = ()
+    how: str = "verdict"
 
 
 def given_in(services: Services, request: SubmitVerdict) -> dict[str, GivenFinding]:
@@ -190,7 +192,9 @@ def ruled(
         return _approving(review, rows, kept, {one.id for one in new}, is_person=is_person)
     notes = carried.approved_elsewhere(unit, review) if blocking else ()
     if is_person or given.verdict == "rejected":
-        return Ruling(given.verdict, rows, notes=notes)
+        # A person's comment in words alone asks something; findings speak for themselves.
+        is_asked = given.verdict == "comment" and not found
+        return Ruling(given.verdict, rows, notes=notes, how="question" if is_asked else "verdict")
     late = [one for one in new if one.state == "late" and finding_rules.is_grave(one.severity, threshold)]
     is_small = request.findings and request.read_all and request.counter_patch is None and not blocking and not late
     if asks and is_small and not carried.elsewhere(unit, current, review, here, threshold, is_person=False):

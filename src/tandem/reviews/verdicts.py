@@ -82,8 +82,6 @@ async def submit_verdict(services: Services, caller: Caller, request: SubmitVerd
         verdict = ruling.verdict
         given = replace(given, verdict=verdict)
         # A comment that a person has to look at ends the claim, as no agent goes on.
-        # A person's comment in words alone asks something; findings speak for themselves.
-        is_asked = verdict == COMMENT and not prepared and is_by_person(unit, services, caller, reviewer)
         found = step(Action.RELEASE if verdict == COMMENT and ruling.attention else _ACTIONS[verdict], before)
         superseding = verdict != APPROVED and facts is not None
         if superseding or verdict != COMMENT:
@@ -92,7 +90,7 @@ async def submit_verdict(services: Services, caller: Caller, request: SubmitVerd
         written = writing.change_review(
             unit,
             before,
-            _decided(services, before, found, given, ruling.attention, "question" if is_asked else "verdict"),
+            _decided(services, before, found, given, ruling),
             actor=reviewer,
             kind=EventKind.VERDICT_COMMENT if verdict == COMMENT else EventKind.VERDICT_SUBMITTED,
             data=_facts(given, current, ruling),
@@ -159,10 +157,8 @@ def _admit(unit: Unit, review: Review, verdict: str, request: SubmitVerdict, cal
     return reviewer, current
 
 
-def _decided(
-    services: Services, before: Review, found: Step, given: Verdict, attention: str | None, how: str
-) -> Review:
-    """The review as a verdict leaves it; with `attention` a person goes on. `how` is as of `record_speaker`."""
+def _decided(services: Services, before: Review, found: Step, given: Verdict, ruling: findings.Ruling) -> Review:
+    """The review as a verdict leaves it."""
     if found.to is State.PENDING:
         changed = claims.end_claim(before, found, given.created_at)
     elif given.verdict == COMMENT:
@@ -182,9 +178,9 @@ def _decided(
         verdict=given.verdict,
         verdict_reason=given.reason,
         verdict_id=given.id,
-        attention=attention or changed.attention,
+        attention=ruling.attention or changed.attention,
     )
-    return record_speaker(stated, "reviewer", how)
+    return record_speaker(stated, "reviewer", ruling.how)
 
 
 def _facts(given: Verdict, current: Round, ruling: findings.Ruling) -> dict[str, str | int | None]:
