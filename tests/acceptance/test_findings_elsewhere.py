@@ -262,7 +262,7 @@ def test_p11_a_fault_that_was_corrected_comes_back_with_its_bytes_only(agents: A
 
 
 def test_p11_what_was_settled_once_does_not_rise_again_with_the_same_content(agents: AgentDesk, shop: Desk):
-    reviews = []
+    reviews: list[str] = []
     for _ in range(3):
         reviews.append(shop.put_up(diff=edited()))
         if len(reviews) == 1:
