@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Iterator
 from urllib.parse import urljoin, urlsplit
@@ -10,6 +11,7 @@ import httpx
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.acceptance.reviewing import Desk
 from tests.broker import NO_TLS, BrokerProcess
 from tests.pages.conftest import Check, OpenWindows, Shot
 from tests.pages.stock import Stock, stocked
@@ -180,3 +182,30 @@ def _links(text: str, here: str) -> Iterator[str]:
         assert there.scheme in {"", "http", "https"}, f"{here} has a link to {found}"
         if not there.netloc:
             yield there.path + (f"?{there.query}" if there.query else "")
+
+
+def texts(reader: httpx.Client, path: str, pattern: str) -> list[str]:
+    """All that a pattern finds in a page without its tags."""
+    page = html.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", reader.get(path).text)))
+    return re.findall(pattern, page)
+
+
+def test_numbers_on_pages_are_those_of_the_operations(reader: httpx.Client, stock: Stock) -> None:
+    with Desk(stock.url, stock.project) as desk:
+        inbox = desk.do("get_inbox", person="ada")
+        total = desk.do("get_review_stats", since="2001-01-01")["total"]
+        counts = {
+            state: len(desk.do("list_reviews", status=state, limit=200)["reviews"]) for state in ("pending", "closed")
+        }
+        findings = desk.do("list_findings", review_id=stock.change)["counts"]
+        files = desk.do("get_proposal", review_id=stock.change)["affected_files"]
+    waiting = inbox["counts"]
+    shown = [int(one) for one in texts(reader, "/", r"(?:Problems|Needs you|Unclaimed|Waiting on others) (\d+) ")]
+    assert sum(shown) == waiting["problems"] + waiting["your_turn"] + waiting["waiting"]
+    assert texts(reader, "/queue", r"Pending (\d+)") == [str(counts["pending"])]
+    assert texts(reader, "/statistics", r"Submitted (\d+) Decided (\d+)") == [
+        (str(total["submitted"]), str(total["approved"] + total["changes_requested"] + total["rejected"]))
+    ]
+    [told] = texts(reader, f"/reviews/{stock.change}", r"(\d+) open findings")
+    assert int(told) == findings["open"]
+    assert texts(reader, f"/reviews/{stock.change}", r"(\d+) files? ")[0] == str(len(files))

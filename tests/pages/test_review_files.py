@@ -142,6 +142,12 @@ def test_files_that_are_scrolled_past_fast_get_their_lines(page: Page, shop: Des
     assert files.evaluate_all(wrong) == 0
 
 
+def test_a_page_of_300_files_is_accessible(page: Page, shop: Desk, repo: Sandbox, axe: Check) -> None:
+    shown(page, shop, diff=many_files(repo, 300, 1))
+    expect(page.locator(".file")).to_have_count(300)
+    axe(page)
+
+
 def test_p12_a_page_lists_some_of_very_many_files_and_leads_to_the_others(page: Page, shop: Desk) -> None:
     """Nobody approves what was never listed for them: beside Approve it says how many files there are, and where."""
     rest = 5
