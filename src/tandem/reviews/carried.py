@@ -97,7 +97,7 @@ def approved_elsewhere(unit: Unit, review: Review) -> tuple[str, ...]:
     found = reviews.list_approving(unit, review)
     return tuple(
         f"{name} approves the same content, which passes the gate until that is withdrawn"
-        f" (tandem review withdraw {name} --reason)."
+        f" (tandem review withdraw {name} --reason 'why')."
         for name in found
     )
 
