@@ -218,7 +218,7 @@ def test_a_form_that_is_sent_too_late_comes_back_with_what_was_typed(doors: Wind
     issued = guarded.issue("grace")
     review = guarded.put_up(proposer_id="claude-7")
     page = entered(doors, guarded, issued, f"/reviews/{review}", javascript=False)
-    page.get_by_label("Question").fill("A thought that took an hour.\nAnd <b>another</b>.")
+    page.get_by_label("Ask ").fill("A thought that took an hour.\nAnd <b>another</b>.")
     guarded.revoke(issued)
     page.get_by_role("button", name="Ask", exact=True).click()
     expect(page.get_by_role("heading", name="Not sent")).to_be_visible()
