@@ -197,7 +197,7 @@ def test_a_broker_that_stops_while_a_form_is_sent(
         # More than the broker takes of any form at all.
         long = "x" * BODY_LIMIT_BYTES
         write(page, "Your verdict on round 1", long, "Request changes")
-        expect(told).to_contain_text("Not sent, and kept: TOO_LARGE")
+        expect(told).to_contain_text("Not sent, and kept: The request body is over")
         expect(told).to_contain_text("send less")
         expect(page.get_by_label("Your verdict on round 1")).to_have_value(long)
         assert "verdict_submitted" not in shop.kinds(review)

@@ -44,7 +44,7 @@ def hiding(repo: Sandbox) -> str:
     repo.write("mark.svg", SVG * 2)
     repo.write(".gitattributes", "*.txt -diff\n")
     repo.write("as-binary.txt", "one\nsmuggled\n")
-    repo.write("far.py", "x = 1" + " " * 400 + ";import os\nadmin\u200b = 1\n\u0430dmin = 2\n")
+    repo.write("far.py", "x = 1" + " " * 400 + ";import os\nadmin\u200b = 1\n\u0430dmin = 2\na = b \u01c3= c\n")
     repo.write("d\u043ecs.md", "one\n")
     (repo.root / "tool.sh").chmod(0o755)
     return staged(repo)
@@ -62,6 +62,7 @@ def test_what_cannot_be_seen_is_named_beside_approve_and_opens(
         "2 lines longer than 2,000 characters: min.js:1 (before), min.js:1",
         "1 invisible character (ZERO WIDTH SPACE): far.py:2",
         "1 word with letters that look like Latin ones (CYRILLIC SMALL LETTER A): far.py:3",
+        "1 character that looks like a plain one (LATIN LETTER RETROFLEX CLICK): far.py:4",
         "1 file name with letters that look like Latin ones (CYRILLIC SMALL LETTER O): d\u043ecs.md",
         "1 line with something after a long blank: far.py:1",
     ):

@@ -210,7 +210,7 @@ class _Run:
                 field="tree",
             )
         self._done.append("committed")
-        self._close(is_approved=True)
+        self._close(found, is_approved=True)
         return self._told_commit(found, reviews)
 
     def _made_before(self) -> tuple[str, list[str]] | None:
@@ -222,9 +222,9 @@ class _Run:
             self._place, ["log", "--format=%T %H", "-100", *([f"{before}..HEAD"] if before else [])], accept=(0, 128)
         )
         made = dict(line.split(" ") for line in listed.text.splitlines())
-        return (made[tree], self._close()) if tree in made else None
+        return (made[tree], self._close(made[tree])) if tree in made else None
 
-    def _close(self, *, is_approved: bool = False) -> list[str]:
+    def _close(self, commit: str, *, is_approved: bool = False) -> list[str]:
         """Close the reviews of the commit that was made, and forget them; one that is undecided goes on."""
         closed: list[str] = []
         facts = self._known.facts
@@ -234,7 +234,8 @@ class _Run:
                 with suppress(NotFound, InvalidTransition, Forbidden):
                     asked = {"review_id": review_id}
                     if is_approved or self._session.data("get_review_status", asked)["status"] == "approved":
-                        self._session.data("close_review", asked)
+                        on = f" on {self._branch}" if self._branch else ""
+                        self._session.data("close_review", asked | {"reason": f"Committed as {commit[:10]}{on}."})
                         closed.append(review_id)
         except TandemError as error:
             say(f"It is committed, and its review is still open, as the broker says: {error.message}")

@@ -7,6 +7,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 from tandem.core.visible import unseen
@@ -25,6 +26,11 @@ _WORD = re.compile(r"\w+")
 _SIGN = re.compile(r"[ \t,;.()]")
 _BETWEEN = re.compile(r"\W")
 _LATIN = re.compile("[A-Za-z]")
+# Signs that pass for others, and strokes over the letter before; those below also have a plain form of their own.
+_SIGNS = re.compile("[\u01c0-\u01c3\u02d0\u0334-\u0338\u2044\u2215\u2216\u2223\u2236\ua789]")
+_WIDE, _NONE = re.compile("[\u3000\uff01-\uff5e]"), re.compile("(?!)")
+_EAST_ASIAN = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_UNLIKE = ("<super>", "<sub>", "<circle>")
 _ALIKE = re.compile("[АВЕЅІЈКМНОРСТУХавеѕіјкмнорстухһԁԛԝαονρυΑΒΕΖΗΙΚΜΝΟΡΤΥΧ]")
 
 
@@ -125,6 +131,26 @@ def _mixed(text: str) -> list[str]:
     return [word for word in words if _LATIN.search(word) and _ALIKE.search(word)]
 
 
+@lru_cache(4_096)
+def _passes_for_ascii(char: str) -> bool:
+    if _SIGNS.match(char):
+        return True
+    plain = unicodedata.normalize("NFKC", char)
+    return (
+        char > "~"
+        and len(plain) == 1
+        and " " <= plain <= "~"
+        and not unicodedata.decomposition(char).startswith(_UNLIKE)
+    )
+
+
+def _signs(text: str) -> list[str]:
+    found = {char for start, end in _spans(text) for char in text[start:end] if char > "~"}
+    # Beside East Asian letters wide forms are the usual ones.
+    usual = _WIDE if any(map(_EAST_ASIAN.match, found)) else _NONE
+    return [char for char in sorted(found) if _passes_for_ascii(char) and not unseen(char) and not usual.match(char)]
+
+
 def _named(odd: Iterable[str]) -> str:
     """The characters that are odd by their Unicode names, as they follow the number of them."""
     names = sorted(unicodedata.name(char, f"U+{ord(char):04X}") for char in odd)
@@ -154,12 +180,16 @@ _FOREIGN = (
         "lines with letters written from right to left, which can change the order in which they are shown",
         _turned,
     ),
+    _Kind("character that looks like a plain one", "characters that look like plain ones", _signs),
 )
 _ORDER = (_LONG, *_FOREIGN, _FAR_KIND)
 _OF_NAMES = tuple(
     _Kind(f"file name with {what}", f"file names with {what}", kind.look)
     for what, kind in zip(
-        ("invisible characters", "letters that look like Latin ones", "letters written from right to left"),
+        (
+            *("invisible characters", "letters that look like Latin ones", "letters written from right to left"),
+            "characters that look like plain ones",
+        ),
         _FOREIGN,
         strict=True,
     )
@@ -210,7 +240,9 @@ def _of_lines(lines: Iterable[tuple[Location, str, bool]], order: tuple[_Kind, .
                 places.setdefault(kind, []).append(place)
                 odd.setdefault(kind, set()).update(*found)
     for kind in order:
-        names = _named(char for char in odd.get(kind, ()) if _ALIKE.match(char) or unseen(char))
+        names = _named(
+            char for char in odd.get(kind, ()) if _ALIKE.match(char) or unseen(char) or _passes_for_ascii(char)
+        )
         yield from counted(counts[kind], kind.one + names, kind.many + names, places.get(kind, []))
 
 

@@ -36,13 +36,11 @@ async def facts_of(request: PageRequest, view: ReviewView) -> list[Fact]:
         return [Fact(sentence(WHY["escalate"]))]
     if state is State.APPROVED or view.status.outcome == "approved":
         return await _landed(request, view, commits)
-    if not commits:
-        return []
     overrides: AuditPage = await request.call("get_audit_log", project=project, kind="gate_overridden", limit=_MOST)
     same = [one for one in overrides.events if view.proposal.digest and one.data.get("digest") == view.proposal.digest]
     told = [Fact(f"Overridden by {one.actor}: {one.data.get('reason')}", one.at) for one in same[-1:]]
     verb = sentence(WHY["revert"]) if state is State.REJECTED else "Committed"
-    return [*told, _committed(verb, commits[-1])]
+    return [*told, *(_committed(verb, one) for one in commits[-1:])]
 
 
 async def _landed(request: PageRequest, view: ReviewView, commits: list[CommitRecord]) -> list[Fact]:
@@ -54,6 +52,9 @@ async def _landed(request: PageRequest, view: ReviewView, commits: list[CommitRe
     for row in line.landings:
         if row.state == "landed" and row.commit and view.review_id in row.review_ids:
             return [Fact(f"Landed as {row.commit[:_SHORT]} on {row.branch}", row.changed_at)]
+    told = view.status.closed_reason or ""
+    if not commits and told.startswith("Committed as"):
+        return [Fact(told.rstrip("."))]
     return [_committed("Committed", one) for one in commits[-1:]]
 
 
