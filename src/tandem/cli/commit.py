@@ -224,7 +224,7 @@ class _Run:
         made = dict(line.split(" ") for line in listed.text.splitlines())
         return (made[tree], self._close(made[tree])) if tree in made else None
 
-    def _close(self, commit: str, *, is_approved: bool = False) -> list[str]:
+    def _close(self, commit: str | None, *, is_approved: bool = False) -> list[str]:
         """Close the reviews of the commit that was made, and forget them; one that is undecided goes on."""
         closed: list[str] = []
         facts = self._known.facts
@@ -235,7 +235,8 @@ class _Run:
                     asked = {"review_id": review_id}
                     if is_approved or self._session.data("get_review_status", asked)["status"] == "approved":
                         on = f" on {self._branch}" if self._branch else ""
-                        self._session.data("close_review", asked | {"reason": f"Committed as {commit[:10]}{on}."})
+                        closing = {"reason": f"Committed as {commit[:10]}{on}."} if commit else {}
+                        self._session.data("close_review", asked | closing)
                         closed.append(review_id)
         except TandemError as error:
             say(f"It is committed, and its review is still open, as the broker says: {error.message}")
