@@ -29,6 +29,7 @@ from tandem.pool.rules import (
     failures_in_a_row,
     next_start,
     next_try,
+    plainly,
     reviewer_id,
     start_at,
 )
@@ -290,7 +291,7 @@ def until_next_day(now_us: int) -> int:
 def what_pauses(pool: Pool, now_us: int) -> str:
     """Why a paused pool starts nothing, in a sentence."""
     if pool.paused_until is not None:
-        return f"{pool.provider} is rate limited ({pool.paused}). {next_try(pool.paused_until, now_us)}."
+        return f"{pool.provider} is rate limited ({plainly(pool.paused or '')}). {next_try(pool.paused_until, now_us)}."
     return f"The reviewer pool is paused: {pool.paused} (by {pool.paused_by})."
 
 
