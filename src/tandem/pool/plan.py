@@ -291,7 +291,13 @@ def until_next_day(now_us: int) -> int:
 def what_pauses(pool: Pool, now_us: int) -> str:
     """Why a paused pool starts nothing, in a sentence."""
     if pool.paused_until is not None:
-        return f"{pool.provider} is rate limited ({plainly(pool.paused or '')}). {next_try(pool.paused_until, now_us)}."
+        why = pool.paused or ""
+        said = plainly(why)
+        code = "429" if "429" in why and "429" not in said else ""
+        return (
+            f"{pool.provider} is rate limited ({': '.join(filter(None, (code, said)))})."
+            f" {next_try(pool.paused_until, now_us)}."
+        )
     return f"The reviewer pool is paused: {pool.paused} (by {pool.paused_by})."
 
 
