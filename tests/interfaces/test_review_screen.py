@@ -308,6 +308,21 @@ async def test_the_keys_of_findings_go_to_each_and_no_further(at: Stage, review_
     assert (await at.status(review_id)).status == "pending"
 
 
+async def test_a_second_key_may_come_at_once_or_late(at: Stage, review_id: str) -> None:
+    await _found(at, review_id)
+    await at.shows("round 1 of 2")
+    at.burst("]]")
+    await at.shows("round 2 of 2", "nit, open")
+    at.burst("]c]cS")
+    await at.shows("What became of it?", "Say why.")
+    await at.press("escape", "left_square_bracket")
+    await at.shows("[ c  Next, previous finding")
+    await at.press("q")
+    await at.lacks("Next, previous finding")
+    await at.press("left_square_bracket", "c", "S")
+    await at.shows("What became of it?", "Too short.")
+
+
 async def test_the_proposer_answers_findings(url: str, tmp_path: Path) -> None:
     async with stage(url, tmp_path, person="robot") as at:
         review_id = await at.create()

@@ -76,6 +76,11 @@ class ReviewApp(App[None]):
             self._acted_at = time.monotonic()
         await super().on_event(event)
 
+    async def on_key(self, event: events.Key) -> None:
+        """Have the screen take the second of two keys, before bindings do."""
+        if isinstance(self.screen, LiveScreen):
+            await self.screen.take_second(event)
+
     async def _renew(self) -> None:
         if time.monotonic() - self._acted_at < _RENEWAL_SECONDS:
             for screen in self.screen_stack:

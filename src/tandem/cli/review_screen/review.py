@@ -38,8 +38,6 @@ from tandem.reviews.finding_rules import ANSWERS, OPEN, SAID_BY_FINDINGS, change
 _FIRST_FOCUS = {"change": "#diff", "texts": "#document", "discussion": "#talk", "counter": "#counter-diff"}
 _LARGEST_DOCUMENT = 100_000
 """Characters of a text that is shown as it was written."""
-
-
 _NEED_REASON = frozenset({"refuted", "deferred", "reopened"})
 _DETAILS = {"category", "failure", "suggestion", "pre_existing"}
 _ALL_VERIFIED = "all_verified"
@@ -79,11 +77,13 @@ class ReviewScreen(LiveScreen):
                 yield DiscussionView(id="talk")
             with TabPane("Counter-patch", id="counter"):
                 yield DiffView(id="counter-diff")
+        yield Static("", id="second", markup=False)
         yield Footer()
 
     def on_mount(self) -> None:
         """Begin with the change."""
         self.show_trouble("")
+        self.query_one("#second").display = False
         self._counter_tab.display = False
         self.query_one("#diff").focus()
 

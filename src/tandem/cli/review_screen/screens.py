@@ -336,6 +336,7 @@ class LiveScreen(Screen[None]):
         super().__init__()
         self.desk = desk
         self._due = asyncio.Event()
+        self._second: Mapping[str, str] | None = None
 
     def on_mount(self) -> None:
         """Begin to stay up to date; Textual calls this besides the one of a subclass."""
@@ -386,9 +387,12 @@ class LiveScreen(Screen[None]):
 
     def show_trouble(self, trouble: str) -> None:
         """Show a problem; empty hides it."""
-        for note in self.query("#trouble").results(Static):
-            note.update(visible(trouble))
-            note.display = bool(trouble)
+        self._note("#trouble", trouble)
+
+    def _note(self, name: str, text: str) -> None:
+        for note in self.query(name).results(Static):
+            note.update(visible(text))
+            note.display = bool(text)
 
     async def attempt(self, deed: Awaitable[object], done: str) -> None:
         """Do something that needs no dialog, and say how it went."""
@@ -405,13 +409,19 @@ class LiveScreen(Screen[None]):
         host(self).push_screen(TextDialog("Keys", help_text(*self.PARTS)))
 
     def action_chord(self, first: str) -> None:
-        """Do what the next key says."""
+        """Have the next key say what to do."""
+        # Not in a dialog: a second key that comes at once would be there before it.
+        said, self._second = chord(self.PARTS[0], first)
+        self._note("#second", said)
 
-        async def ended(act: str | None) -> None:
+    async def take_second(self, event: events.Key) -> None:
+        """Take the key behind a first one, if there was one; one that means nothing there does nothing."""
+        if self._second is not None:
+            event.prevent_default()
+            act, self._second = self._second.get(event.character or ""), None
+            self._note("#second", "")
             if act:
                 await self.run_action(act)
-
-        host(self).push_screen(chord(self.PARTS[0], first), ended)
 
     def action_back(self) -> None:
         """Go back to the screen before."""
