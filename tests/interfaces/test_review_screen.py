@@ -62,7 +62,7 @@ async def test_a_finding_on_the_line_under_the_cursor_goes_with_the_verdict(at: 
     await at.shows("Finding on a.txt, line 2", "Minor. The fault")
     await at.type("why 2?")
     await at.press("ctrl+s")
-    await at.shows("minor, not sent yet on line 2", "why 2?")
+    await at.shows("minor, not sent yet on line 2", "why 2?", "Kept: it goes with your next verdict (y).")
     # How grave it is one chooses by a key, now or when one comes back.
     await at.press("down", "l", "f2", "f2", "f2")
     await at.shows("Major. The fault")
@@ -437,7 +437,8 @@ async def test_what_somebody_else_holds_is_refused_in_words(at: Stage, review_id
     await at.press("c")
     await at.shows("bob holds this review")
     await at.press("y")
-    await at.shows("Your verdict on round 1")
+    shown = await at.shows("Your verdict on round 1", "bob has it; yours can be sent once they have released it.")
+    assert "sending claims it first" not in shown
     await at.press("ctrl+s")
     await at.shows("It can be yours once they have released it")
     await at.press("escape", "X")

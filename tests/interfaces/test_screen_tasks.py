@@ -180,6 +180,14 @@ async def test_a_search_of_the_change_goes_from_hit_to_hit(at: Stage, review_id:
     await at.shows("Finding on a.txt, line 2 before the change")
     await at.press("escape", "n")
     await at.shows("There is no further 'two'.")
+    await at.press("slash", "ctrl+u")
+    await at.type("Twelve")
+    await at.press("enter")
+    await at.shows("There is no 'Twelve' here.")
+    await at.press("slash", "ctrl+u")
+    await at.type("A.TXT")
+    await at.press("enter", "c")
+    await at.shows("Claimed: it is yours to decide.")
 
 
 async def test_after_a_refresh_the_cursor_is_in_its_section(at: Stage) -> None:

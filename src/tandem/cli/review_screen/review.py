@@ -29,6 +29,7 @@ from tandem.cli.review_screen.texts import DiscussionView, MarkdownView
 from tandem.core.texts import is_too_much_markdown
 from tandem.core.visible import visible, visible_line
 from tandem.errors import TandemError
+from tandem.present.keys import key_of
 from tandem.reviews.answers import DiscussionEntry
 from tandem.reviews.draft_contract import as_finding
 from tandem.reviews.edits import Editable, is_applicable
@@ -41,6 +42,7 @@ _LARGEST_DOCUMENT = 100_000
 _NEED_REASON = frozenset({"refuted", "deferred", "reopened"})
 _DETAILS = {"category", "failure", "suggestion", "pre_existing"}
 _ALL_VERIFIED = "all_verified"
+_VERDICT_KEY = key_of("review", "verdict('')")
 
 
 class ReviewScreen(LiveScreen):
@@ -334,7 +336,6 @@ class ReviewScreen(LiveScreen):
                 about=self._about_verdict(first),
                 choices=choices,
                 needs_text=frozenset(texts.VERDICTS) - {"approved", *(SAID_BY_FINDINGS if first.drafts else ())},
-                hint="Reason",
                 is_text_first=bool(chosen),
             ),
             "Your verdict is given.",
@@ -342,8 +343,8 @@ class ReviewScreen(LiveScreen):
 
     def _about_verdict(self, reading: LoadedReview) -> str:
         said = [visible(" ".join(reading.proposal.intent.split())), *texts.look_at(self.unusual)]
-        if not reading.is_held_by(self.desk.person):
-            said.append("You have not claimed it; sending claims it first.")
+        if claim := texts.claim_first(reading, self.desk.person):
+            said.append(claim)
         if gate := texts.gate(reading):
             said.append(gate)
         drafts = self.desk.drafts
@@ -413,7 +414,7 @@ class ReviewScreen(LiveScreen):
         more, hint = "More: category, how it fails, a suggestion", "The fault; empty for none"
         question = Question(f"Finding on {visible(place)}", draft, keep, about, texts.SEVERITIES, hint=hint)
         question = replace(question, is_text_first=True, fields=fields, more=more, go_on=self._go_on)
-        self._ask(question, "Kept: it goes with your next verdict (v).")
+        self._ask(question, f"Kept: it goes with your next verdict ({_VERDICT_KEY}).")
 
     def _go_on(self, then: str) -> None:
         """From a finding to one on the next line, or to the verdict."""
@@ -527,8 +528,7 @@ class ReviewScreen(LiveScreen):
         about += f"\n{visible(one.answered_by or '')}: {visible(one.answer)}" if one.answer else ""
         about += "\nWhat its reviewer says goes with the next verdict." if with_verdict else ""
         draft, choices = drafts.text(self.review_id, one.finding_id), {word: texts.SAID[word] for word in said}
-        question = Question("What became of it?", draft, send, about, choices, _NEED_REASON)
-        self._ask(replace(question, hint="Reason"), "Kept, or sent.")
+        self._ask(Question("What became of it?", draft, send, about, choices, _NEED_REASON), "Kept, or sent.")
 
     def _ask_message(self, purpose: str, resolves: str | None, about: str) -> None:
         first = self.reading

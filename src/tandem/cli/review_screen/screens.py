@@ -86,7 +86,7 @@ class Question:
     about: str = ""
     choices: Mapping[str, str] = field(default_factory=dict[str, str])
     needs_text: frozenset[str] = frozenset()
-    hint: str = "Reason (optional)"
+    hint: str = "Reason"
     is_text_first: bool = False
     fields: Sequence[Widget] = ()
     more: str = ""
@@ -201,11 +201,10 @@ class Composer(ModalScreen[str]):
 
     def _say_what_is_needed(self) -> None:
         question = self._question
-        if self._codes:
-            # Said in words as well: a terminal without colours marks the choice by them alone.
-            needed = "required" if self._choice in question.needs_text else "optional"
-            hint = f"{question.choices[self._choice]}. {question.hint} ({needed}):"
-            self.query_one("#hint", Label).update(hint)
+        # Said in words as well: a terminal without colours marks the choice by them alone.
+        chosen = f"{question.choices[self._choice]}. " if self._codes else ""
+        needed = "required" if self._choice in question.needs_text else "optional"
+        self.query_one("#hint", Label).update(f"{chosen}{question.hint} ({needed}):")
 
     def action_send(self, then: str) -> None:
         """Send it, unless it is being sent."""
