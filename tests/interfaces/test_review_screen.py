@@ -38,7 +38,7 @@ async def test_a_pool_that_is_paused_is_one_cause_and_what_it_holds_up_opens(at:
         )
         await steward.pause_reviewers(supervisor_id=supervisor_id(secret), reason="The model is down")
     held = [await at.create(intent) for intent in ("The first", "The second", "The third")]
-    shown = await at.shows("Problems (1)", "The model is down; 3 reviews wait", "tandem reviewers resume", "The third")
+    shown = await at.shows("Problems (1)", "r: resume it", "The model is down; 3 reviews wait", "The third")
     assert "Unclaimed" not in shown
     await at.opened(held[1])
     await at.shows("The second")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import time
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tandem.client import TandemClient
+from tests.acceptance.reviewing import Desk
 from tests.commandline import DIFF, Shell
 from tests.interfaces.screen_stage import PERSON, Stage
 from tests.interfaces.test_review_screen_terminal import TERMINALS, terminal
@@ -225,12 +227,31 @@ async def test_a_stuck_agent_is_found_and_ended_by_three_keys(at: Stage) -> None
 
 async def test_enter_on_a_problem_leads_to_the_reviewer_too(at: Stage) -> None:
     _, name = await _silent(at)
-    await at.shows("Problems (1)")
+    await at.shows("Problems (1)", "Enter, then x: end it")
     ann = Keys(at)
     await ann.press("g", "enter")
     await at.shows(f"{name}  silent for 24 min")
     await at.press("x")
     await at.shows(f"End {name} and take over")
+    ann.took(2)
+
+
+async def test_an_override_is_seen_by_two_keys(at: Stage) -> None:
+    change = {"path": "a.txt", "mode_after": "100644", "blob_after": "1" * 40}
+
+    def override() -> None:
+        with Desk(at.other.session.url, at.project, agent="cy") as cy:
+            cy.override(changes=[change], reason="The shop is down. " * 6, branch="main")
+
+    await asyncio.to_thread(override)
+    await at.shows("Problems (1)", "Enter: seen", f"cy overrode the gate of {at.project} on main")
+    await at.press("g")
+    ann = Keys(at)
+    await ann.press("enter")
+    await at.shows("Seen? It leaves your list.")
+    await ann.press("y")
+    await at.shows("Seen. The log keeps the override.")
+    await at.lacks("Problems (1)")
     ann.took(2)
 
 
