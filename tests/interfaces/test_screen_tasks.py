@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import sys
 import time
 from pathlib import Path
@@ -268,7 +269,8 @@ async def test_a_paused_pool_is_resumed_by_two_keys(at: Stage) -> None:
 
 async def _silent(at: Stage) -> tuple[str, str]:
     """A review that a reviewer of a pool has, which is silent for 24 minutes: its id, and the reviewer's name."""
-    secret, about = "5a" * 16, {"incarnation": "ab12"}
+    # A secret of its own: a reviewer of an earlier test is none of its pool.
+    secret, about = secrets.token_hex(16), {"incarnation": "ab12"}
     held = await at.create()
     async with TandemClient(at.other.session.url) as steward:
         known = {
