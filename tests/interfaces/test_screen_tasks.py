@@ -170,9 +170,9 @@ async def test_a_row_is_one_line_and_the_filter_leaves_those_that_have_a_text(at
     await at.type("another")
     await at.press("enter")
     await at.lacks("A long")
-    await at.shows("Another one", "only with 'another'")
+    await at.shows("Another one", "only with 'another'", "Unclaimed (1 of 2)")
     await at.press("slash", "ctrl+u", "enter")
-    await at.shows("A long", "Another one")
+    await at.shows("A long", "Another one", "Unclaimed (2)")
 
 
 async def test_a_search_of_the_change_goes_from_hit_to_hit(at: Stage, review_id: str) -> None:

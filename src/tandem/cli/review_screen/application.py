@@ -151,9 +151,8 @@ class InboxScreen(ListScreen):
             return
         number = f"{_LIMIT}+" if found.counts.your_turn > _LIMIT else found.counts.your_turn
         headline = f"{number} for {self.desk.person}  ·  {self.desk.project or 'all projects'}"
-        self.show_rows(
-            headline, [(one.name, f"{one.title} ({one.count})", self._rows(one)) for one in inbox.sections(found)]
-        )
+        sections = [(one.name, one.title, one.count, self._rows(one)) for one in inbox.sections(found)]
+        self.show_rows(headline, sections)
 
     def _rows(self, section: inbox.Section) -> Iterator[tuple[str, Text]]:
         for item in (one for _, group in section.groups for one in group):

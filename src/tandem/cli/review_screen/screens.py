@@ -461,23 +461,25 @@ class ListScreen(LiveScreen):
         return (option.id or "") if option is not None else ""
 
     def show_rows(
-        self, headline: str, sections: Iterable[tuple[str, str, Iterable[tuple[str, Text]]]], chosen: str = ""
+        self, headline: str, sections: Iterable[tuple[str, str, str, Iterable[tuple[str, Text]]]], chosen: str = ""
     ) -> None:
-        """Show sections by their names and titles; the cursor stays on its row, or else in its section.
+        """Show sections by their names, titles and counts; the cursor stays on its row, or else in its section.
 
         Args:
             headline: The line above them.
-            sections: The name of each, its title, and its rows with their ids.
+            sections: The name of each, its title, the number in it, and its rows with their ids.
             chosen: The row to choose instead; empty for none.
         """
         shown, chosen, top = self._list, chosen or self.chosen, self._list.scroll_offset.y
         before, options = self._sections, list[Option]()
         self._sections = {}
-        for name, title, rows in sections:
-            kept = [(key, row) for key, row in rows if self._filter.lower() in row.plain.lower()]
+        for name, title, count, rows in sections:
+            known = list(rows)
+            kept = [(key, row) for key, row in known if self._filter.lower() in row.plain.lower()]
             if kept:
                 self._sections[name] = [key for key, _ in kept]
-                options.append(Option(Text(title, style="bold"), disabled=True))
+                shown_of = f"{len(kept)} of {len(known)}" if self._filter else count
+                options.append(Option(Text(f"{title} ({shown_of})", style="bold"), disabled=True))
                 options += (Option(row, id=key) for key, row in kept)
         shown.set_options(options or [Option(Text(self.NOTHING, style="dim"), disabled=True)])
         wanted = _nearest(chosen, before, self._sections)
