@@ -59,7 +59,7 @@ async def test_an_approval_from_the_list_is_the_persons(at: Stage, review_id: st
 
 async def test_a_finding_on_the_line_under_the_cursor_goes_with_the_verdict(at: Stage, review_id: str) -> None:
     await at.press("down", "down", "down", "down", "l")
-    await at.shows("Finding on a.txt, line 2", "Minor. The fault")
+    await at.shows("Finding on a.txt, line 2", "Minor. The fault", "your next verdict, which claims the review.")
     await at.type("why 2?")
     await at.press("ctrl+s")
     await at.shows("minor, not sent yet on line 2", "why 2?", "Kept: it goes with your next verdict (y).")

@@ -408,8 +408,7 @@ class ReviewScreen(LiveScreen):
             drafts = await self.desk.keep(self.review_id, round_of, spot, known, severity=severity, body=claim, **said)
             self.reading = replace(self.reading or reading, drafts=drafts)
 
-        about = "It goes with your next verdict. F2 chooses how grave it is."
-        about += "" if spot.line else " It is on the file as a whole."
+        about = texts.about_finding(reading, is_on_file=not spot.line)
         fields = details(draft.more, has_suggestion=spot.side == "new" and spot.line is not None)
         more, hint = "More: category, how it fails, a suggestion", "The fault; empty for none"
         question = Question(f"Finding on {visible(place)}", draft, keep, about, texts.SEVERITIES, hint=hint)

@@ -189,6 +189,13 @@ def claim_first(reading: LoadedReview, person: str) -> str:
     return "" if reading.is_held_by(person) else f"{holder} has it; yours can be sent once they have released it."
 
 
+def about_finding(reading: LoadedReview, *, is_on_file: bool) -> str:
+    """When a finding is sent, and what it is on."""
+    claims = "" if reading.is_held else ", which claims the review"
+    place = " It is on the file as a whole." if is_on_file else ""
+    return f"It goes with your next verdict{claims}. F2 chooses how grave it is.{place}"
+
+
 def unusual(proposal: Proposal) -> tuple[str, ...]:
     """The unusual things that are named beside Approve."""
     if proposal.diff is None:
