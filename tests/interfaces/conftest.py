@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.broker import DATA_DIRS
 from tests.commandline import Inside, Shell, repository, running_broker
 from tests.interfaces.broker_process import WatchedBroker, watched_broker
 from tests.interfaces.screen_stage import Stage, stage
@@ -15,7 +16,9 @@ from tests.interfaces.screen_stage import Stage, stage
 @pytest.fixture(scope="session")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
     """The URL of a broker without settings."""
-    with running_broker(tmp_path_factory.mktemp("broker") / "data") as address:
+    data_dir = tmp_path_factory.mktemp("broker") / "data"
+    with running_broker(data_dir) as address:
+        DATA_DIRS[address] = data_dir
         yield address
 
 

@@ -69,6 +69,11 @@ class Stage:
         """Press keys."""
         await self.pilot.press(*keys)
 
+    def burst(self, keys: str) -> None:
+        """Press keys one right behind the other, as a terminal hands on what comes in one piece."""
+        for key in keys:
+            self.app.post_message(events.Key({"]": "right_square_bracket"}.get(key, key), key))
+
     async def type(self, text: str) -> None:
         """Type a text, as fast as a paste: after each single key the pilot waits until the process is idle."""
         await self.pilot.pause()

@@ -38,7 +38,7 @@ async def test_a_pool_that_is_paused_is_one_cause_and_what_it_holds_up_opens(at:
         )
         await steward.pause_reviewers(supervisor_id=supervisor_id(secret), reason="The model is down")
     held = [await at.create(intent) for intent in ("The first", "The second", "The third")]
-    shown = await at.shows("Problems (1)", "The model is down; 3 reviews wait", "tandem reviewers resume", "The third")
+    shown = await at.shows("Problems (1)", "r: resume it", "The model is down; 3 reviews wait", "The third")
     assert "Unclaimed" not in shown
     await at.opened(held[1])
     await at.shows("The second")
@@ -59,10 +59,10 @@ async def test_an_approval_from_the_list_is_the_persons(at: Stage, review_id: st
 
 async def test_a_finding_on_the_line_under_the_cursor_goes_with_the_verdict(at: Stage, review_id: str) -> None:
     await at.press("down", "down", "down", "down", "l")
-    await at.shows("Finding on a.txt, line 2", "Minor. The fault")
+    await at.shows("Finding on a.txt, line 2", "Minor. The fault", "your next verdict, which claims the review.")
     await at.type("why 2?")
     await at.press("ctrl+s")
-    await at.shows("minor, not sent yet on line 2", "why 2?")
+    await at.shows("minor, not sent yet on line 2", "why 2?", "Kept: it goes with your next verdict (y).")
     # How grave it is one chooses by a key, now or when one comes back.
     await at.press("down", "l", "f2", "f2", "f2")
     await at.shows("Major. The fault")
@@ -308,6 +308,21 @@ async def test_the_keys_of_findings_go_to_each_and_no_further(at: Stage, review_
     assert (await at.status(review_id)).status == "pending"
 
 
+async def test_a_second_key_may_come_at_once_or_late(at: Stage, review_id: str) -> None:
+    await _found(at, review_id)
+    await at.shows("round 1 of 2")
+    at.burst("]]")
+    await at.shows("round 2 of 2", "nit, open")
+    at.burst("]c]cS")
+    await at.shows("What became of it?", "Say why.")
+    await at.press("escape", "left_square_bracket")
+    await at.shows("[ c  Next, previous finding")
+    await at.press("q")
+    await at.lacks("Next, previous finding")
+    await at.press("left_square_bracket", "c", "S")
+    await at.shows("What became of it?", "Too short.")
+
+
 async def test_the_proposer_answers_findings(url: str, tmp_path: Path) -> None:
     async with stage(url, tmp_path, person="robot") as at:
         review_id = await at.create()
@@ -422,7 +437,8 @@ async def test_what_somebody_else_holds_is_refused_in_words(at: Stage, review_id
     await at.press("c")
     await at.shows("bob holds this review")
     await at.press("y")
-    await at.shows("Your verdict on round 1")
+    shown = await at.shows("Your verdict on round 1", "bob has it; yours can be sent once they have released it.")
+    assert "sending claims it first" not in shown
     await at.press("ctrl+s")
     await at.shows("It can be yours once they have released it")
     await at.press("escape", "X")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import secrets
 import sys
 import time
 from pathlib import Path
@@ -9,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tandem.client import TandemClient
+from tests.acceptance.reviewing import Desk
 from tests.commandline import DIFF, Shell
 from tests.interfaces.screen_stage import PERSON, Stage
 from tests.interfaces.test_review_screen_terminal import TERMINALS, terminal
@@ -167,9 +170,9 @@ async def test_a_row_is_one_line_and_the_filter_leaves_those_that_have_a_text(at
     await at.type("another")
     await at.press("enter")
     await at.lacks("A long")
-    await at.shows("Another one", "only with 'another'")
+    await at.shows("Another one", "only with 'another'", "Unclaimed (1 of 2)")
     await at.press("slash", "ctrl+u", "enter")
-    await at.shows("A long", "Another one")
+    await at.shows("A long", "Another one", "Unclaimed (2)")
 
 
 async def test_a_search_of_the_change_goes_from_hit_to_hit(at: Stage, review_id: str) -> None:
@@ -180,6 +183,14 @@ async def test_a_search_of_the_change_goes_from_hit_to_hit(at: Stage, review_id:
     await at.shows("Finding on a.txt, line 2 before the change")
     await at.press("escape", "n")
     await at.shows("There is no further 'two'.")
+    await at.press("slash", "ctrl+u")
+    await at.type("Twelve")
+    await at.press("enter")
+    await at.shows("There is no 'Twelve' here.")
+    await at.press("slash", "ctrl+u")
+    await at.type("A.TXT")
+    await at.press("enter", "c")
+    await at.shows("Claimed: it is yours to decide.")
 
 
 async def test_after_a_refresh_the_cursor_is_in_its_section(at: Stage) -> None:
@@ -217,12 +228,31 @@ async def test_a_stuck_agent_is_found_and_ended_by_three_keys(at: Stage) -> None
 
 async def test_enter_on_a_problem_leads_to_the_reviewer_too(at: Stage) -> None:
     _, name = await _silent(at)
-    await at.shows("Problems (1)")
+    await at.shows("Problems (1)", "Enter, then x: end it")
     ann = Keys(at)
     await ann.press("g", "enter")
     await at.shows(f"{name}  silent for 24 min")
     await at.press("x")
     await at.shows(f"End {name} and take over")
+    ann.took(2)
+
+
+async def test_an_override_is_seen_by_two_keys(at: Stage) -> None:
+    change = {"path": "a.txt", "mode_after": "100644", "blob_after": "1" * 40}
+
+    def override() -> None:
+        with Desk(at.other.session.url, at.project, agent="cy") as cy:
+            cy.override(changes=[change], reason="The shop is down. " * 6, branch="main")
+
+    await asyncio.to_thread(override)
+    await at.shows("Problems (1)", "Enter: seen", f"cy overrode the gate of {at.project} on main")
+    await at.press("g")
+    ann = Keys(at)
+    await ann.press("enter")
+    await at.shows("Seen? It leaves your list.")
+    await ann.press("y")
+    await at.shows("Seen. The log keeps the override.")
+    await at.lacks("Problems (1)")
     ann.took(2)
 
 
@@ -239,7 +269,8 @@ async def test_a_paused_pool_is_resumed_by_two_keys(at: Stage) -> None:
 
 async def _silent(at: Stage) -> tuple[str, str]:
     """A review that a reviewer of a pool has, which is silent for 24 minutes: its id, and the reviewer's name."""
-    secret, about = "5a" * 16, {"incarnation": "ab12"}
+    # A secret of its own: a reviewer of an earlier test is none of its pool.
+    secret, about = secrets.token_hex(16), {"incarnation": "ab12"}
     held = await at.create()
     async with TandemClient(at.other.session.url) as steward:
         known = {

@@ -119,6 +119,11 @@ def of_screens(*names: str) -> list[Key]:
     return [one for one in KEYS if not set(names).isdisjoint(one.screens.split())]
 
 
+def key_of(screen: str, act: str) -> str:
+    """The key of a screen of the terminal that does this."""
+    return next(key for one in of_screens(screen) for key, does in one.bound() if does == act)
+
+
 def grouped(*screens: str) -> list[tuple[str, list[Key]]]:
     """The keys by their headings: of screens of the terminal, or of the pages."""
     shown = of_screens(*screens) if screens else [one for one in KEYS if one.page]

@@ -24,13 +24,14 @@ from tandem.core.visible import visible_line
 from tandem.inbox.contract import Inbox, InboxItem
 from tandem.present import inbox
 from tandem.present.facts import work
+from tandem.present.keys import key_of
 
 _RENEWAL_SECONDS = 30.0
 """How often a claim is renewed while the person does something."""
 _WIDE_COLUMNS = 110
 """From here on there is room for the list of files beside the change."""
 _LIMIT = 100
-_CAUSE = "cause "
+_CAUSE, _OVERRIDE = "cause ", "override "
 _INTENT = 60
 """Characters of an intent, so that the rest of the row is seen."""
 
@@ -75,6 +76,11 @@ class ReviewApp(App[None]):
         if isinstance(event, events.InputEvent):
             self._acted_at = time.monotonic()
         await super().on_event(event)
+
+    async def on_key(self, event: events.Key) -> None:
+        """Have the screen take the second of two keys, before bindings do."""
+        if isinstance(self.screen, LiveScreen):
+            await self.screen.take_second(event)
 
     async def _renew(self) -> None:
         if time.monotonic() - self._acted_at < _RENEWAL_SECONDS:
@@ -145,9 +151,8 @@ class InboxScreen(ListScreen):
             return
         number = f"{_LIMIT}+" if found.counts.your_turn > _LIMIT else found.counts.your_turn
         headline = f"{number} for {self.desk.person}  ·  {self.desk.project or 'all projects'}"
-        self.show_rows(
-            headline, [(one.name, f"{one.title} ({one.count})", self._rows(one)) for one in inbox.sections(found)]
-        )
+        sections = [(one.name, one.title, one.count, self._rows(one)) for one in inbox.sections(found)]
+        self.show_rows(headline, sections)
 
     def _rows(self, section: inbox.Section) -> Iterator[tuple[str, Text]]:
         for item in (one for _, group in section.groups for one in group):
@@ -160,8 +165,24 @@ class InboxScreen(ListScreen):
         """Open the highlighted item."""
         if self.chosen.startswith(_CAUSE):
             host(self).push_screen(ReviewersScreen(self.desk, self.chosen.removeprefix(_CAUSE)))
+        elif self.chosen.startswith(_OVERRIDE):
+            self._see(self.chosen.removeprefix(_OVERRIDE))
         elif self.chosen:
             host(self).push_screen(ReviewScreen(self.desk, self.chosen))
+
+    def _see(self, who: str) -> None:
+        """Ask whether an override leaves the person's list."""
+        project, _, override_id = who.rpartition("/")
+        found = self._inbox.problems if self._inbox else ()
+        told = next((inbox.said(one) for one in found if one.kind == "override" and one.who == who), who)
+
+        def answered(yes: str | None) -> None:
+            if yes:
+                client, person = self.desk.client, self.desk.person
+                seen = client.see_override(override_id=override_id, project=project, person=person)
+                self.run_worker(self.attempt(seen, "Seen. The log keeps the override."))
+
+        host(self).push_screen(confirm(f"{visible_line(told)}\n\nSeen? It leaves your list."), answered)
 
     def action_projects(self) -> None:
         """Show all projects, or only the one that the command was called for."""
@@ -173,16 +194,29 @@ class InboxScreen(ListScreen):
 
 
 def _key(item: InboxItem) -> str:
-    """The review that an item opens, or the pool or reviewer that is a cause."""
+    """The review that an item opens, the override that is to be seen, or the pool or reviewer that is a cause."""
     if item.review is not None:
         return item.review.review_id
+    if item.kind == "override":
+        return f"{_OVERRIDE}{item.who}"
     return f"{_CAUSE}{item.pool.supervisor_id if item.pool and item.kind == 'pool' else item.who}"
+
+
+def _helps(item: InboxItem) -> str:
+    """The keys that help against a cause."""
+    if item.kind == "override":
+        return "Enter: seen"
+    if item.pool is not None and item.kind == "reviewer":
+        return f"Enter, then {key_of('reviewers', 'end')}: end it"
+    resumes = f"Enter, then {key_of('reviewers', 'resume')}: resume it"
+    return resumes if item.why in inbox.PAUSED else "Enter: the reviewers"
 
 
 def _row(item: InboxItem, *, with_project: bool) -> Text:
     review = item.review
     if review is None:
-        return Text.assemble(f"  {visible_line(inbox.said(item))}  ", (inbox.helps(item) or "", "dim"))
+        # What to do comes first: a narrow terminal cuts the end.
+        return Text.assemble("  ", (_helps(item), "dim"), f"  {visible_line(inbox.said(item))}")
     proposer = texts.name_of(review)
     told = replace(item, who=proposer) if item.who == review.proposer_id else item
     said = [inbox.size(item), inbox.said(told), item.detail, f"by {proposer}", f"for {texts.since(item.since)}"]

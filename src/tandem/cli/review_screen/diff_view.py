@@ -425,16 +425,26 @@ class DiffView(ScrollView, can_focus=True):
             if text is not None:
                 self._sought = text.lower()
                 if text:
-                    self.action_seek_file(1)
+                    self._go_to_hit(text)
 
-        host(self).push_screen(LineDialog("Search the change; empty for none", self._sought), ended)
+        host(self).push_screen(LineDialog("Search the change and its file names; empty for none", self._sought), ended)
 
     def action_seek_file(self, by: int) -> None:
         """Move the cursor to the next, or previous, file; while something is searched, to the line with it."""
-        rows, sought = self._rows, self._sought
-        is_wanted = [sought in (row.whole or row.text).lower() if sought else row.kind == "file" for row in rows]
-        if not self._seek(by, is_wanted) and sought:
-            self.notify(f"There is no further '{sought}'.", markup=False)
+        if not self._seek(by, self._is_sought()) and self._sought:
+            self.notify(f"There is no further '{self._sought}'.", markup=False)
+
+    def _go_to_hit(self, text: str) -> None:
+        """Move the cursor to the next hit; if all are above it, as the first file's name is at first, to the first."""
+        hits = [at for at, is_hit in enumerate(self._is_sought()) if is_hit]
+        self._move(next((at for at in hits if at > self.cursor), hits[0] if hits else None))
+        if not hits:
+            self.notify(f"There is no '{text}' here.", markup=False)
+
+    def _is_sought(self) -> list[bool]:
+        """Of each row, whether it has the text that is searched; without one, whether it is the head of a file."""
+        sought = self._sought
+        return [sought in (row.whole or row.text).lower() if sought else row.kind == "file" for row in self._rows]
 
     def action_seek_change(self, by: int) -> None:
         """Move the cursor to the first line of the next, or previous, change."""

@@ -61,8 +61,8 @@ def confirm(question: str) -> KeyDialog:
     return KeyDialog(f"{question}\n\ny  Yes    any other key  No", {"y": "yes"})
 
 
-def chord(screen: str, first: str) -> KeyDialog:
-    """Waits for the key behind a first one; ends with the act of both."""
+def chord(screen: str, first: str) -> tuple[str, dict[str, str]]:
+    """What the keys behind a first one do, in words, and the act of each."""
     found = [one for one in keys.of_screens(screen) if f"{first} " in one.keys]
     acts = {key[2:]: act for one in found for key, act in one.bound() if key.startswith(f"{first} ")}
-    return KeyDialog("\n".join(f"{one.keys}  {one.does}" for one in found), acts)
+    return "    ".join(f"{one.keys}  {one.does}" for one in found), acts

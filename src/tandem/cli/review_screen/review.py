@@ -29,6 +29,7 @@ from tandem.cli.review_screen.texts import DiscussionView, MarkdownView
 from tandem.core.texts import is_too_much_markdown
 from tandem.core.visible import visible, visible_line
 from tandem.errors import TandemError
+from tandem.present.keys import key_of
 from tandem.reviews.answers import DiscussionEntry
 from tandem.reviews.draft_contract import as_finding
 from tandem.reviews.edits import Editable, is_applicable
@@ -38,11 +39,10 @@ from tandem.reviews.finding_rules import ANSWERS, OPEN, SAID_BY_FINDINGS, change
 _FIRST_FOCUS = {"change": "#diff", "texts": "#document", "discussion": "#talk", "counter": "#counter-diff"}
 _LARGEST_DOCUMENT = 100_000
 """Characters of a text that is shown as it was written."""
-
-
 _NEED_REASON = frozenset({"refuted", "deferred", "reopened"})
 _DETAILS = {"category", "failure", "suggestion", "pre_existing"}
 _ALL_VERIFIED = "all_verified"
+_VERDICT_KEY = key_of("review", "verdict('')")
 
 
 class ReviewScreen(LiveScreen):
@@ -79,11 +79,13 @@ class ReviewScreen(LiveScreen):
                 yield DiscussionView(id="talk")
             with TabPane("Counter-patch", id="counter"):
                 yield DiffView(id="counter-diff")
+        yield Static("", id="second", markup=False)
         yield Footer()
 
     def on_mount(self) -> None:
         """Begin with the change."""
         self.show_trouble("")
+        self.query_one("#second").display = False
         self._counter_tab.display = False
         self.query_one("#diff").focus()
 
@@ -334,7 +336,6 @@ class ReviewScreen(LiveScreen):
                 about=self._about_verdict(first),
                 choices=choices,
                 needs_text=frozenset(texts.VERDICTS) - {"approved", *(SAID_BY_FINDINGS if first.drafts else ())},
-                hint="Reason",
                 is_text_first=bool(chosen),
             ),
             "Your verdict is given.",
@@ -342,8 +343,8 @@ class ReviewScreen(LiveScreen):
 
     def _about_verdict(self, reading: LoadedReview) -> str:
         said = [visible(" ".join(reading.proposal.intent.split())), *texts.look_at(self.unusual)]
-        if not reading.is_held_by(self.desk.person):
-            said.append("You have not claimed it; sending claims it first.")
+        if claim := texts.claim_first(reading, self.desk.person):
+            said.append(claim)
         if gate := texts.gate(reading):
             said.append(gate)
         drafts = self.desk.drafts
@@ -407,13 +408,12 @@ class ReviewScreen(LiveScreen):
             drafts = await self.desk.keep(self.review_id, round_of, spot, known, severity=severity, body=claim, **said)
             self.reading = replace(self.reading or reading, drafts=drafts)
 
-        about = "It goes with your next verdict. F2 chooses how grave it is."
-        about += "" if spot.line else " It is on the file as a whole."
+        about = texts.about_finding(reading, is_on_file=not spot.line)
         fields = details(draft.more, has_suggestion=spot.side == "new" and spot.line is not None)
         more, hint = "More: category, how it fails, a suggestion", "The fault; empty for none"
         question = Question(f"Finding on {visible(place)}", draft, keep, about, texts.SEVERITIES, hint=hint)
         question = replace(question, is_text_first=True, fields=fields, more=more, go_on=self._go_on)
-        self._ask(question, "Kept: it goes with your next verdict (v).")
+        self._ask(question, f"Kept: it goes with your next verdict ({_VERDICT_KEY}).")
 
     def _go_on(self, then: str) -> None:
         """From a finding to one on the next line, or to the verdict."""
@@ -527,8 +527,7 @@ class ReviewScreen(LiveScreen):
         about += f"\n{visible(one.answered_by or '')}: {visible(one.answer)}" if one.answer else ""
         about += "\nWhat its reviewer says goes with the next verdict." if with_verdict else ""
         draft, choices = drafts.text(self.review_id, one.finding_id), {word: texts.SAID[word] for word in said}
-        question = Question("What became of it?", draft, send, about, choices, _NEED_REASON)
-        self._ask(replace(question, hint="Reason"), "Kept, or sent.")
+        self._ask(Question("What became of it?", draft, send, about, choices, _NEED_REASON), "Kept, or sent.")
 
     def _ask_message(self, purpose: str, resolves: str | None, about: str) -> None:
         first = self.reading

@@ -47,8 +47,8 @@ class ReviewersScreen(ListScreen):
         self._first = ""
         work = ((one.reviewer_id, _work(one)) for one in at_work)
         sections = [
-            ("at work", f"At work ({len(at_work)})", work),
-            ("pools", f"Pools ({len(pools)})", ((one.supervisor_id, _pool(one)) for one in pools)),
+            ("at work", "At work", str(len(at_work)), work),
+            ("pools", "Pools", str(len(pools)), ((one.supervisor_id, _pool(one)) for one in pools)),
         ]
         self.show_rows("Reviewers", sections, first)
 

@@ -86,7 +86,7 @@ class Question:
     about: str = ""
     choices: Mapping[str, str] = field(default_factory=dict[str, str])
     needs_text: frozenset[str] = frozenset()
-    hint: str = "Reason (optional)"
+    hint: str = "Reason"
     is_text_first: bool = False
     fields: Sequence[Widget] = ()
     more: str = ""
@@ -201,11 +201,10 @@ class Composer(ModalScreen[str]):
 
     def _say_what_is_needed(self) -> None:
         question = self._question
-        if self._codes:
-            # Said in words as well: a terminal without colours marks the choice by them alone.
-            needed = "required" if self._choice in question.needs_text else "optional"
-            hint = f"{question.choices[self._choice]}. {question.hint} ({needed}):"
-            self.query_one("#hint", Label).update(hint)
+        # Said in words as well: a terminal without colours marks the choice by them alone.
+        chosen = f"{question.choices[self._choice]}. " if self._codes else ""
+        needed = "required" if self._choice in question.needs_text else "optional"
+        self.query_one("#hint", Label).update(f"{chosen}{question.hint} ({needed}):")
 
     def action_send(self, then: str) -> None:
         """Send it, unless it is being sent."""
@@ -336,6 +335,7 @@ class LiveScreen(Screen[None]):
         super().__init__()
         self.desk = desk
         self._due = asyncio.Event()
+        self._second: Mapping[str, str] | None = None
 
     def on_mount(self) -> None:
         """Begin to stay up to date; Textual calls this besides the one of a subclass."""
@@ -386,9 +386,12 @@ class LiveScreen(Screen[None]):
 
     def show_trouble(self, trouble: str) -> None:
         """Show a problem; empty hides it."""
-        for note in self.query("#trouble").results(Static):
-            note.update(visible(trouble))
-            note.display = bool(trouble)
+        self._note("#trouble", trouble)
+
+    def _note(self, name: str, text: str) -> None:
+        for note in self.query(name).results(Static):
+            note.update(visible(text))
+            note.display = bool(text)
 
     async def attempt(self, deed: Awaitable[object], done: str) -> None:
         """Do something that needs no dialog, and say how it went."""
@@ -405,13 +408,19 @@ class LiveScreen(Screen[None]):
         host(self).push_screen(TextDialog("Keys", help_text(*self.PARTS)))
 
     def action_chord(self, first: str) -> None:
-        """Do what the next key says."""
+        """Have the next key say what to do."""
+        # Not in a dialog: a second key that comes at once would be there before it.
+        said, self._second = chord(self.PARTS[0], first)
+        self._note("#second", said)
 
-        async def ended(act: str | None) -> None:
+    async def take_second(self, event: events.Key) -> None:
+        """Take the key behind a first one, if there was one; one that means nothing there does nothing."""
+        if self._second is not None:
+            event.prevent_default()
+            act, self._second = self._second.get(event.character or ""), None
+            self._note("#second", "")
             if act:
                 await self.run_action(act)
-
-        host(self).push_screen(chord(self.PARTS[0], first), ended)
 
     def action_back(self) -> None:
         """Go back to the screen before."""
@@ -452,23 +461,25 @@ class ListScreen(LiveScreen):
         return (option.id or "") if option is not None else ""
 
     def show_rows(
-        self, headline: str, sections: Iterable[tuple[str, str, Iterable[tuple[str, Text]]]], chosen: str = ""
+        self, headline: str, sections: Iterable[tuple[str, str, str, Iterable[tuple[str, Text]]]], chosen: str = ""
     ) -> None:
-        """Show sections by their names and titles; the cursor stays on its row, or else in its section.
+        """Show sections by their names, titles and counts; the cursor stays on its row, or else in its section.
 
         Args:
             headline: The line above them.
-            sections: The name of each, its title, and its rows with their ids.
+            sections: The name of each, its title, the number in it, and its rows with their ids.
             chosen: The row to choose instead; empty for none.
         """
         shown, chosen, top = self._list, chosen or self.chosen, self._list.scroll_offset.y
         before, options = self._sections, list[Option]()
         self._sections = {}
-        for name, title, rows in sections:
-            kept = [(key, row) for key, row in rows if self._filter.lower() in row.plain.lower()]
+        for name, title, count, rows in sections:
+            known = list(rows)
+            kept = [(key, row) for key, row in known if self._filter.lower() in row.plain.lower()]
             if kept:
                 self._sections[name] = [key for key, _ in kept]
-                options.append(Option(Text(title, style="bold"), disabled=True))
+                shown_of = f"{len(kept)} of {len(known)}" if self._filter else count
+                options.append(Option(Text(f"{title} ({shown_of})", style="bold"), disabled=True))
                 options += (Option(row, id=key) for key, row in kept)
         shown.set_options(options or [Option(Text(self.NOTHING, style="dim"), disabled=True)])
         wanted = _nearest(chosen, before, self._sections)
