@@ -62,6 +62,19 @@ def test_a_verdict_on_an_older_page_is_not_sent(
         assert shop.status(review)["verdict_reason"] == TYPED
 
 
+def test_the_chosen_verdict_stays_chosen_when_it_was_not_sent(page: Page, shop: Desk, windows: Windows) -> None:
+    windows.allow(REFUSED, "ERR_FAILED")
+    review = outdated(page, shop)
+    page.get_by_label("Your verdict on round 1").blur()
+    page.keyboard.press("r")
+    said(shop, review)
+    page.keyboard.press("Control+Enter")
+    expect(page.get_by_text("send it again if you still mean it")).to_be_visible()
+    expect(page.locator("#verdict-default")).to_have_text("Ctrl Enter: Request changes")
+    page.get_by_label("Your verdict on round 1").press("Control+Enter")
+    expect(page.locator("#acts").get_by_text("Changes were requested by ada")).to_be_visible()
+
+
 def test_nobody_decides_on_a_round_that_they_do_not_see(page: Page, shop: Desk) -> None:
     review = held(page, shop)
     page.get_by_label("Your verdict on round 1").fill(TYPED)

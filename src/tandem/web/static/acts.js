@@ -32,7 +32,7 @@
     restoreAll();
     keepRefusals();
     showKept();
-    showDefault();
+    chooseAgain();
     const isCommenting = document.activeElement?.closest("[data-comment-form]");
     if (!isCommenting) document.querySelector("[data-refused]:not([data-told])")?.scrollIntoView({ block: "nearest" });
     document.querySelectorAll("[data-refused]").forEach((box) => box.setAttribute("data-told", ""));
@@ -121,6 +121,7 @@
     if (ctx.response.status < 400 && !answer.querySelector("form[data-came-back]")) {
       form.reset();
       window.tandemSaved?.forget(form.id);
+      if (form.id === "verdict-form") chosen = "";
       if (form.id === "verdict-form") window.tandemComments.clear();
     }
     // The answer shows the review as it is now, and so brings the rest of the page up to date.
@@ -149,14 +150,23 @@
 
   // ----------------------------------------------------------------------------------------- verdicts
 
+  let chosen = ""; // until it is sent, also when its form is refused or brought up to date
+
   function choose(verdict) {
+    chosen = verdict;
+    chooseAgain();
+    document.getElementById("verdict-form")?.elements.reason.focus();
+  }
+
+  function chooseAgain() {
     const form = document.getElementById("verdict-form");
-    const button = form?.querySelector(`button[name=verdict][value=${verdict}]`);
-    if (!button) return;
-    form.querySelectorAll("[data-default]").forEach((one) => one.removeAttribute("data-default"));
-    button.setAttribute("data-default", "");
+    if (!form) chosen = "";
+    const button = chosen && form.querySelector(`button[name=verdict][value=${chosen}]`);
+    if (button) {
+      form.querySelectorAll("[data-default]").forEach((one) => one.removeAttribute("data-default"));
+      button.setAttribute("data-default", "");
+    }
     showDefault();
-    form.elements.reason.focus();
   }
 
   function showDefault() {
@@ -166,8 +176,8 @@
   }
 
   document.addEventListener("click", (event) => {
-    const { choose: chosen, send } = event.target.closest?.("[data-choose], [data-send]")?.dataset || {};
-    if (chosen) choose(chosen);
+    const { choose: verdict, send } = event.target.closest?.("[data-choose], [data-send]")?.dataset || {};
+    if (verdict) choose(verdict);
     const form = document.getElementById("verdict-form");
     if (send) form.requestSubmit(form.querySelector(`button[name=verdict][value=${send}]`));
   });
