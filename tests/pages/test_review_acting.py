@@ -228,6 +228,7 @@ def test_the_lease_is_renewed_while_somebody_works_and_runs_out_when_nobody_does
         assert shop.status(review)["lease_expires_at"] > first
         assert shop.kinds(review) == ["review_created", "review_claimed"]
         expect(page.get_by_text("It is not claimed yet.")).to_be_visible()
+        page.get_by_label("Your verdict on round 1").blur()
         expect(page.locator("#acts-kept")).to_contain_text("It takes a while to say.")
         expect(page.locator("#stream").get_by_text("The claim of ada ended")).to_be_visible()
 

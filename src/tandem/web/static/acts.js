@@ -24,6 +24,29 @@
     box.querySelector("pre").textContent = reason || "";
   }
 
+  // A verdict's form whose claim ended stays under the fingers of who types in it, until they leave it or send it.
+  document.addEventListener("htmx:before:swap", ({ detail: { ctx, tasks } }) => {
+    const form = document.getElementById("verdict-form");
+    if (!form?.contains(document.activeElement) || ctx.sourceElement !== acts() || form.matches(".htmx-request")) return;
+    for (const { fragment } of tasks) {
+      const place = fragment?.querySelector("#drafts-form");
+      if (!place || fragment.querySelector("#verdict-form")) continue;
+      form.setAttribute("data-keep", "");
+      form.setAttribute("data-stays", "");
+      place.before(form.cloneNode(true));
+      say("The review has changed, and your claim is over. What you write is kept, and not sent.");
+    }
+  });
+
+  document.addEventListener("focusout", ({ target }) => {
+    const form = target.closest("#verdict-form[data-stays]");
+    setTimeout(() => {
+      if (!form?.isConnected || form.contains(document.activeElement) || form.matches(".htmx-request")) return;
+      form.removeAttribute("data-keep");
+      document.dispatchEvent(new CustomEvent("tandem-refresh"));
+    });
+  });
+
   function settle() {
     for (const form of document.querySelectorAll("form[data-came-back]")) {
       keep(form);
