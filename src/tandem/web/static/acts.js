@@ -142,6 +142,7 @@
     form.removeAttribute("data-keep"); // whatever set it meanwhile: this is the answer to what was typed
     refusals.clear();
     if (ctx.response.status < 400 && !answer.querySelector("form[data-came-back]")) {
+      if (TOLD[form.id] && ctx.select === "#acts") done = { told: TOLD[form.id], isLeft: form.contains(document.activeElement) };
       form.reset();
       window.tandemSaved?.forget(form.id);
       if (form.id === "verdict-form") chosen = "";
@@ -170,6 +171,17 @@
   });
 
   document.addEventListener("htmx:after:swap", settle);
+
+  // What was done is said, and where its button is gone, the focus is on what can be done next.
+  const TOLD = { "claim-form": "Claimed.", "take-form": "Taken over.", "release-form": "Released.", "verdict-form": "Your verdict is sent." };
+  let done = null;
+
+  document.addEventListener("htmx:after:swap", ({ detail }) => {
+    if (!done || detail.ctx.select !== "#acts") return;
+    document.getElementById("acts-told").textContent = done.told;
+    if (done.isLeft && document.activeElement === document.body) document.getElementById("acts-title").focus({ preventScroll: true });
+    done = null;
+  });
 
   // ----------------------------------------------------------------------------------------- verdicts
 
