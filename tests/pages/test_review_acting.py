@@ -185,8 +185,11 @@ def test_a_finding_is_talked_about_answered_and_settled_in_its_place(page: Page,
 
 
 def test_release_and_close(page: Page, shop: Desk) -> None:
-    review = held(page, shop)
-    page.get_by_role("button", name="Release").click()
+    review = shown(page, shop)
+    for button, told in (("Claim", "Claimed."), ("Release", "Released.")):
+        page.get_by_role("button", name=button).press("Enter")
+        expect(page.locator("#acts").get_by_role("status").get_by_text(told)).to_have_count(1)
+        expect(page.get_by_role("heading", name="What you can do")).to_be_focused()
     expect(page.get_by_text("It is not claimed yet.")).to_be_visible()
     assert shop.status(review)["status"] == "pending"
     page.get_by_text(f"Close for {PROPOSER}").click()
@@ -228,6 +231,7 @@ def test_the_lease_is_renewed_while_somebody_works_and_runs_out_when_nobody_does
         assert shop.status(review)["lease_expires_at"] > first
         assert shop.kinds(review) == ["review_created", "review_claimed"]
         expect(page.get_by_text("It is not claimed yet.")).to_be_visible()
+        page.get_by_label("Your verdict on round 1").blur()
         expect(page.locator("#acts-kept")).to_contain_text("It takes a while to say.")
         expect(page.locator("#stream").get_by_text("The claim of ada ended")).to_be_visible()
 

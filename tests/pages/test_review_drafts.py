@@ -86,6 +86,25 @@ def test_a_verdict_without_an_open_editor_leaves_it_as_a_draft(page: Page, shop:
     expect(page.get_by_label(EDITOR)).to_have_value("Later")
 
 
+@pytest.mark.parametrize("is_revised", [False, True], ids=["claim lost", "revised"])
+def test_a_finding_for_a_verdict_is_a_draft_once_the_claim_is_over(page: Page, shop: Desk, is_revised: bool) -> None:
+    review = held(page, shop)
+    line(page, 2).click()
+    typed(page, "Why two?")
+    if is_revised:
+        shop.revise(review, diff=edited(text="best"))
+    else:
+        shop.do("release_claim", review_id=review, claim_generation=shop.status(review)["claim_generation"])
+        shop.claim(review, "rita")
+    expect(page.locator('#acts[data-comment-how="message"]')).to_have_count(1)
+    page.get_by_label(EDITOR).press("Control+Enter")
+    told = "There is a newer round" if is_revised else "You do not hold the review"
+    expect(page.locator("#notice")).to_contain_text(f"Not sent, kept as your draft. {told}")
+    expect(page.locator(".pending-comment").get_by_text("Why two?")).to_be_visible()
+    assert shop.discussion(review) == []
+    assert drafts(shop, review) == [("finding", "Why two?")]
+
+
 def test_drafts_are_in_every_window_and_outlive_it(page: Page, shop: Desk, windows: Windows) -> None:
     review = held(page, shop)
     line(page, 2).click()

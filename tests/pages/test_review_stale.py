@@ -62,17 +62,50 @@ def test_a_verdict_on_an_older_page_is_not_sent(
         assert shop.status(review)["verdict_reason"] == TYPED
 
 
+def test_the_chosen_verdict_stays_chosen_when_it_was_not_sent(page: Page, shop: Desk, windows: Windows) -> None:
+    windows.allow(REFUSED, "ERR_FAILED")
+    review = outdated(page, shop)
+    page.get_by_label("Your verdict on round 1").blur()
+    page.keyboard.press("r")
+    said(shop, review)
+    page.keyboard.press("Control+Enter")
+    expect(page.get_by_text("send it again if you still mean it")).to_be_visible()
+    expect(page.locator("#verdict-default")).to_have_text("Ctrl Enter: Request changes")
+    page.get_by_label("Your verdict on round 1").press("Control+Enter")
+    expect(page.locator("#acts").get_by_text("Changes were requested by ada")).to_be_visible()
+
+
 def test_nobody_decides_on_a_round_that_they_do_not_see(page: Page, shop: Desk) -> None:
     review = held(page, shop)
     page.get_by_label("Your verdict on round 1").fill(TYPED)
     shop.revise(review, diff=edited(text="best"))
     expect(page.locator("#acts").get_by_text("Claim it where the current one is shown, round 2.")).to_be_visible()
+    # Who types goes on in the form, and nothing of it is a key.
+    expect(page.locator("#notice")).to_contain_text("The review has changed, and your claim is over.")
+    expect(page.get_by_label("Your verdict on round 1")).to_be_focused()
+    page.keyboard.type(" am")
+    expect(page.get_by_label("Your verdict on round 1")).to_have_value(f"{TYPED} am")
+    page.keyboard.press("Escape")
     expect(page.locator("#acts").get_by_role("button", name="Claim")).to_have_count(0)
-    expect(page.locator("#acts-kept")).to_contain_text(TYPED)
+    expect(page.locator("#acts-kept")).to_contain_text(f"{TYPED} am")
     page.locator("#acts").get_by_role("link", name="Show round 2").click()
     expect(page.locator("#change").get_by_text("best")).to_be_visible()
     page.get_by_role("button", name="Claim").click()
-    expect(page.get_by_label("Your verdict on round 2")).to_have_value(TYPED)
+    expect(page.get_by_label("Your verdict on round 2")).to_have_value(f"{TYPED} am")
+
+
+def test_a_verdict_that_is_sent_from_a_form_whose_claim_is_over_is_kept(
+    page: Page, shop: Desk, windows: Windows
+) -> None:
+    windows.allow(REFUSED)
+    review = held(page, shop)
+    page.get_by_label("Your verdict on round 1").fill(TYPED)
+    shop.revise(review, diff=edited(text="best"))
+    expect(page.locator("#notice")).to_be_visible()
+    page.keyboard.press("Control+Enter")
+    expect(page.locator(".acts-refusal li").get_by_text(f"{PROPOSER} revised it: round 2")).to_be_visible()
+    expect(page.get_by_label("Your verdict on round 1")).to_have_value(TYPED)
+    assert shop.discussion(review) == []
 
 
 def test_a_lost_claim_keeps_the_text_and_is_claimed_again(page: Page, shop: Desk, windows: Windows) -> None:
@@ -134,6 +167,7 @@ def test_what_is_typed_is_left_alone_by_what_comes_in(page: Page, shop: Desk, wi
     expect(page.get_by_label("Your verdict on round 1")).to_have_value(TYPED)
     shop.do("release_claim", review_id=review, claim_generation=shop.status(review)["claim_generation"])
     expect(page.get_by_text("It is not claimed yet.")).to_be_visible()
+    page.get_by_label("Your verdict on round 1").blur()
     expect(page.locator("#acts-kept")).to_contain_text(TYPED)
     page.get_by_role("button", name="Claim").click()
     expect(page.get_by_label("Your verdict on round 1")).to_have_value(TYPED)

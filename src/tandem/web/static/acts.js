@@ -24,6 +24,29 @@
     box.querySelector("pre").textContent = reason || "";
   }
 
+  // A verdict's form whose claim ended stays under the fingers of who types in it, until they leave it or send it.
+  document.addEventListener("htmx:before:swap", ({ detail: { ctx, tasks } }) => {
+    const form = document.getElementById("verdict-form");
+    if (!form?.contains(document.activeElement) || ctx.sourceElement !== acts() || form.matches(".htmx-request")) return;
+    for (const { fragment } of tasks) {
+      const place = fragment?.querySelector("#drafts-form");
+      if (!place || fragment.querySelector("#verdict-form")) continue;
+      form.setAttribute("data-keep", "");
+      form.setAttribute("data-stays", "");
+      place.before(form.cloneNode(true));
+      say("The review has changed, and your claim is over. What you write is kept, and not sent.");
+    }
+  });
+
+  document.addEventListener("focusout", ({ target }) => {
+    const form = target.closest("#verdict-form[data-stays]");
+    setTimeout(() => {
+      if (!form?.isConnected || form.contains(document.activeElement) || form.matches(".htmx-request")) return;
+      form.removeAttribute("data-keep");
+      document.dispatchEvent(new CustomEvent("tandem-refresh"));
+    });
+  });
+
   function settle() {
     for (const form of document.querySelectorAll("form[data-came-back]")) {
       keep(form);
@@ -32,7 +55,7 @@
     restoreAll();
     keepRefusals();
     showKept();
-    showDefault();
+    chooseAgain();
     const isCommenting = document.activeElement?.closest("[data-comment-form]");
     if (!isCommenting) document.querySelector("[data-refused]:not([data-told])")?.scrollIntoView({ block: "nearest" });
     document.querySelectorAll("[data-refused]").forEach((box) => box.setAttribute("data-told", ""));
@@ -119,8 +142,10 @@
     form.removeAttribute("data-keep"); // whatever set it meanwhile: this is the answer to what was typed
     refusals.clear();
     if (ctx.response.status < 400 && !answer.querySelector("form[data-came-back]")) {
+      if (TOLD[form.id] && ctx.select === "#acts") done = { told: TOLD[form.id], isLeft: form.contains(document.activeElement) };
       form.reset();
       window.tandemSaved?.forget(form.id);
+      if (form.id === "verdict-form") chosen = "";
       if (form.id === "verdict-form") window.tandemComments.clear();
     }
     // The answer shows the review as it is now, and so brings the rest of the page up to date.
@@ -147,16 +172,36 @@
 
   document.addEventListener("htmx:after:swap", settle);
 
+  // What was done is said, and where its button is gone, the focus is on what can be done next.
+  const TOLD = { "claim-form": "Claimed.", "take-form": "Taken over.", "release-form": "Released.", "verdict-form": "Your verdict is sent." };
+  let done = null;
+
+  document.addEventListener("htmx:after:swap", ({ detail }) => {
+    if (!done || detail.ctx.select !== "#acts") return;
+    document.getElementById("acts-told").textContent = done.told;
+    if (done.isLeft && document.activeElement === document.body) document.getElementById("acts-title").focus({ preventScroll: true });
+    done = null;
+  });
+
   // ----------------------------------------------------------------------------------------- verdicts
 
+  let chosen = ""; // until it is sent, also when its form is refused or brought up to date
+
   function choose(verdict) {
+    chosen = verdict;
+    chooseAgain();
+    document.getElementById("verdict-form")?.elements.reason.focus();
+  }
+
+  function chooseAgain() {
     const form = document.getElementById("verdict-form");
-    const button = form?.querySelector(`button[name=verdict][value=${verdict}]`);
-    if (!button) return;
-    form.querySelectorAll("[data-default]").forEach((one) => one.removeAttribute("data-default"));
-    button.setAttribute("data-default", "");
+    if (!form) chosen = "";
+    const button = chosen && form.querySelector(`button[name=verdict][value=${chosen}]`);
+    if (button) {
+      form.querySelectorAll("[data-default]").forEach((one) => one.removeAttribute("data-default"));
+      button.setAttribute("data-default", "");
+    }
     showDefault();
-    form.elements.reason.focus();
   }
 
   function showDefault() {
@@ -166,8 +211,8 @@
   }
 
   document.addEventListener("click", (event) => {
-    const { choose: chosen, send } = event.target.closest?.("[data-choose], [data-send]")?.dataset || {};
-    if (chosen) choose(chosen);
+    const { choose: verdict, send } = event.target.closest?.("[data-choose], [data-send]")?.dataset || {};
+    if (verdict) choose(verdict);
     const form = document.getElementById("verdict-form");
     if (send) form.requestSubmit(form.querySelector(`button[name=verdict][value=${send}]`));
   });

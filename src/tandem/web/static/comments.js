@@ -242,16 +242,28 @@
       event.preventDefault();
       event.stopPropagation();
       if (!item.body.trim()) return;
-      if (acts().dataset.commentHow === "message") return sendNow(item, "message");
-      Object.assign(item, { open: false, added: shownRound() });
+      // What was begun for a verdict does not become a message because the claim is over.
+      const isVerdict = acts().dataset.commentHow === "verdict";
+      if (!severity && acts().dataset.commentHow === "message") return sendNow(item, "message");
+      Object.assign(item, { open: false, added: isVerdict ? shownRound() : null });
       save();
       show();
+      if (!isVerdict) tellKept();
       lineOf(item)?.querySelector("a[data-line]")?.focus();
     });
     const isHeld = () => document.getElementById("verdict-form") !== null;
-    form.querySelector("[data-comment-now]")?.addEventListener("click", () => item.body.trim() && isHeld() && sendNow(item, "comment"));
+    form.querySelector("[data-comment-now]")?.addEventListener("click", () => item.body.trim() && (isHeld() ? sendNow(item, "comment") : tellKept()));
     form.querySelector("[data-comment-cancel]").addEventListener("click", () => drop(item));
     return form;
+  }
+
+  function tellKept() {
+    const { commentHow, commentWhy, current } = acts().dataset;
+    const remedy = current === undefined ? "There is a newer round: show it and claim it" : "You do not hold the review: claim it";
+    const why = commentHow === "none" ? commentWhy : `${remedy} to send this with your verdict.`;
+    const notice = document.getElementById("notice");
+    notice.textContent = `Not sent, kept as your draft. ${why}`;
+    notice.hidden = false;
   }
 
   const said = (tag, className, textContent) => Object.assign(document.createElement(tag), { className, textContent });

@@ -135,7 +135,15 @@
     if (document.getElementById(hash.slice(1))?.checkVisibility()) return;
     const name = /^#(f\d+)-[LR]\d+$/.exec(hash)?.[1];
     const file = files().find((one) => one.id === name);
-    if (file && (await reveal(file, hash.slice(1))) && hash === location.hash) location.replace(hash);
+    const place = file && (await reveal(file, hash.slice(1)));
+    if (!file || hash !== location.hash) return;
+    const address = new URL(location.href);
+    if (place) location.replace(hash);
+    else if (address.searchParams.get("whitespace") === "off") {
+      // It may be a line that is left out.
+      address.searchParams.delete("whitespace");
+      location.replace(address);
+    }
   }
 
   async function showFinding({ hash, dataset: { path } }) {
