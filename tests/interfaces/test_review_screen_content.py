@@ -119,7 +119,7 @@ async def test_a_change_is_shown_by_file(at: Stage) -> None:
     await at.press("n", "N", "l")
     await at.shows("Finding on waits.py, line 1")
     await at.press("escape", "p", "p", "l")
-    await at.shows("Finding on a.txt", "on the file as a whole")
+    await at.shows("Finding on a.txt", "the file as a whole")
     await at.press("escape")
     await at.pilot.resize_terminal(60, 20)
     await at.until(lambda text: text.count("a.txt") == 1, "without the list of files where there is no room")

@@ -30,17 +30,22 @@ class Fact(NamedTuple):
 async def facts_of(request: PageRequest, view: ReviewView) -> list[Fact]:
     """Facts to be told beside the state, in the words of the inbox."""
     state, project = State(view.state), view.proposal.project
-    found: CommitPage = await request.call("list_commits", project=project, review_id=view.review_id, limit=_MOST)
-    commits = [one for one in found.commits if not (one.replaced_by or one.rolled_back_by)]
     if state is State.CHANGES_REQUESTED and view.status.next_action == "escalate" and not view.status.attention:
         return [Fact(sentence(WHY["escalate"]))]
     if state is State.APPROVED or view.status.outcome == "approved":
-        return await _landed(request, view, commits)
+        return await _landed(request, view, await _commits(request, view))
     overrides: AuditPage = await request.call("get_audit_log", project=project, kind="gate_overridden", limit=_MOST)
     same = [one for one in overrides.events if view.proposal.digest and one.data.get("digest") == view.proposal.digest]
     told = [Fact(f"Overridden by {one.actor}: {one.data.get('reason')}", one.at) for one in same[-1:]]
+    commits = await _commits(request, view) if told or state is State.REJECTED else []
     verb = sentence(WHY["revert"]) if state is State.REJECTED else "Committed"
     return [*told, *(_committed(verb, one) for one in commits[-1:])]
+
+
+async def _commits(request: PageRequest, view: ReviewView) -> list[CommitRecord]:
+    project = view.proposal.project
+    found: CommitPage = await request.call("list_commits", project=project, review_id=view.review_id, limit=_MOST)
+    return [one for one in found.commits if not (one.replaced_by or one.rolled_back_by)]
 
 
 async def _landed(request: PageRequest, view: ReviewView, commits: list[CommitRecord]) -> list[Fact]:
