@@ -41,9 +41,9 @@ _RESUME: Final = "tandem reviewers resume"
 
 
 def why_none(unit: Unit, services: Services, review: Review) -> NoReviewer | None:
-    """Why a review that waits for a reviewer gets none now; None if one may come any moment, or holds it."""
+    """Why a review that waits for a reviewer gets none now; None if one may come any moment, or works on it."""
     if review.state != State.PENDING or review.counter_patch_status == "pending":
-        return None
+        return _of_holder(unit, services, review) if review.held and services.has_pools.is_set() else None
     now_us = services.clock.now_us()
     is_registered = services.projects.is_registered(review.project)
     # Each proposal asks this: where there never was a pool, without a look at the database.
@@ -60,6 +60,18 @@ def why_none(unit: Unit, services: Services, review: Review) -> NoReviewer | Non
     if serving and is_registered:
         return _lost(serving[-1], review, now_us)
     return _no_pool(review)
+
+
+def _of_holder(unit: Unit, services: Services, review: Review) -> NoReviewer | None:
+    """That the pool's reviewer who holds a review is silent; None if it works."""
+    one = reviewers.find(unit, review.reviewer_id or "")
+    doing, since = (None, None) if one is None else one.doing(review.claimed_at)
+    if one is None or doing != "silent" or since is None:
+        return None
+    silent = duration((services.clock.now_us() - since) / MICROSECONDS)
+    found = _waits("silent", f"{one.name} has been silent for {silent}.", review)
+    ends = f"A person ends it: tandem review claim {review.id} --take-over"
+    return replace(found, remedy=f"{found.remedy}. {ends}")
 
 
 def _stuck(reason: str, message: str, helps: str) -> NoReviewer:

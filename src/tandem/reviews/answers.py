@@ -63,8 +63,8 @@ class NoReviewer:
         Field(
             description=(
                 "`paused`, `budget`, `circuit_open`, `pool_lost`, `not_logged_in`, `program_missing`, `no_pool` (a "
-                "person or another agent reviews it), `quiet_hours`, `rate_limited` (the provider's quota), or "
-                "`failed` (the last run gave no verdict)."
+                "person or another agent reviews it), `quiet_hours`, `rate_limited` (the provider's quota), `failed` "
+                "(the last run gave no verdict), or `silent` (its program neither writes nor uses the processor)."
             )
         ),
         Shown("hidden"),
