@@ -29,6 +29,15 @@ def test_an_inbox_says_what_waits_for_whom(tandem: Inside) -> None:
     assert cut.index("Unclaimed") < cut.index("Waiting on others")
 
 
+def test_of_a_projects_unclaimed_reviews_ten_are_listed(tandem: Inside) -> None:
+    for _ in range(12):
+        tandem.created()
+    shown = tandem.run("inbox", "show", "--person", "rita", "--project", tandem.project).stdout
+    assert "Unclaimed 12" in shown
+    assert shown.count("not taken yet") == 10
+    assert f"2 more in {tandem.project}: tandem review list" in shown
+
+
 def test_a_pool_that_is_paused_is_one_cause_above_all_that_waits_for_it(tandem: Inside) -> None:
     secret = "s" * 40
     about = {"secret": secret, "incarnation": "abcd12", "host": "a-host", "provider": "codex"}

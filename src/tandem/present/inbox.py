@@ -9,8 +9,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any, Final
 
-FOLDED_ABOVE: Final = 10
+_FOLDED_ABOVE: Final = 10
 """Of a project's rows that are not the person's, so many stand unfolded."""
+_OF_OTHERS: Final = ("unclaimed", "waiting")
 
 PAUSED: Final = ("paused", "rate_limited", "circuit_open")
 """The states of a pool that a person can end: it is resumed."""
@@ -27,8 +28,12 @@ class Section:
         self.count = f"{len(items)}+" if is_cut else str(len(items))
         groups: dict[str, list[Any]] = {}
         for item in items:
-            groups.setdefault(item.review.project if name in ("unclaimed", "waiting") else "", []).append(item)
+            groups.setdefault(item.review.project if name in _OF_OTHERS else "", []).append(item)
         self.groups = sorted(groups.items())
+
+    def unfolded(self, group: list[Any]) -> list[Any]:
+        """The items of a project that are shown at once."""
+        return group[:_FOLDED_ABOVE] if self.name in _OF_OTHERS else group
 
 
 def sections(found: Any) -> list[Section]:

@@ -117,7 +117,6 @@ async def show_inbox(request: PageRequest) -> PageResponse | Response:
         "sections": sections,
         "begin": () if any(one.items for one in sections) else inbox.TO_BEGIN,
         "said": inbox.said,
-        "folded_above": inbox.FOLDED_ABOVE,
         "pauses": inbox.PAUSED,
         "limit": _INBOX_ROWS,
         "actions": _ACTIONS,

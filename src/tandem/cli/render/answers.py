@@ -214,12 +214,13 @@ _SECTION_STYLES = {"problems": "bold red", "your_turn": "bold green", "unclaimed
 
 def _section(section: inbox.Section) -> Drawable:
     title = Text.assemble((f"{section.title} ", _SECTION_STYLES.get(section.name, "bold")), (section.count, "dim"))
-    items = [item for _, group in section.groups for item in group]
+    items = [item for _, group in section.groups for item in section.unfolded(group)]
+    folded = ((len(group) - len(section.unfolded(group)), project) for project, group in section.groups)
+    more = [plain(f"{count} more in {project}: tandem review list", "dim") for count, project in folded if count]
     rows = ((item.review.review_id if item.review else "", _what(item), inbox.size(item), _why(item)) for item in items)
     ages = (ago(item.since) for item in items)
-    return Group(
-        title, listing("id!, what, change!, why, for!", ((*row, age) for row, age in zip(rows, ages, strict=True)))
-    )
+    listed = listing("id!, what, change!, why, for!", ((*row, age) for row, age in zip(rows, ages, strict=True)))
+    return Group(title, listed, *more)
 
 
 def _what(item: inbox_contract.InboxItem) -> Text:
