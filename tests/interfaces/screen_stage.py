@@ -70,7 +70,7 @@ class Stage:
         await self.pilot.press(*keys)
 
     def burst(self, keys: str) -> None:
-        """Press keys one right behind the other, as a terminal hands on what comes in one piece."""
+        """Press keys one right behind the other, as a terminal hands on a paste."""
         for key in keys:
             self.app.post_message(events.Key({"]": "right_square_bracket"}.get(key, key), key))
 

@@ -194,7 +194,7 @@ class InboxScreen(ListScreen):
 
 
 def _key(item: InboxItem) -> str:
-    """The review that an item opens, the override that is to be seen, or the pool or reviewer that is a cause."""
+    """The review that an item opens, the override to be seen, or the pool or reviewer that is a cause."""
     if item.review is not None:
         return item.review.review_id
     if item.kind == "override":

@@ -182,7 +182,7 @@ def _held(reading: LoadedReview, person: str) -> str:
 
 
 def claim_first(reading: LoadedReview, person: str) -> str:
-    """What a verdict still needs, if somebody else has the claim, or nobody; empty if it is the person's."""
+    """What a verdict still needs, if somebody else has the claim, or no one; empty if it is the person's."""
     if not reading.is_held:
         return "You have not claimed it; sending claims it first."
     holder = visible_line(reading.status.reviewer_id or "A reviewer")
@@ -190,7 +190,7 @@ def claim_first(reading: LoadedReview, person: str) -> str:
 
 
 def about_finding(reading: LoadedReview, *, is_on_file: bool) -> str:
-    """When a finding is sent, and what it is on."""
+    """When a finding is sent, and the place that it is on."""
     claims = "" if reading.is_held else ", which claims the review"
     place = " It is on the file as a whole." if is_on_file else ""
     return f"It goes with your next verdict{claims}. F2 chooses how grave it is.{place}"
