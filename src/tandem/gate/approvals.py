@@ -7,6 +7,7 @@ from contextlib import suppress
 
 from tandem.gate import queries
 from tandem.git.changes import Change
+from tandem.reviews import queries as review_queries
 from tandem.reviews.approvals import Approval, Cover, cover, end_of, inverse, net, start_of
 from tandem.settings.policy import is_exempt
 from tandem.store.base import Unit
@@ -164,7 +165,7 @@ def is_approved(
     """
     known = Approvals(unit, project, lambda: None, _CHAINED_PATHS)
     with suppress(TooMuch):
-        for one in queries.list_approvals(unit, project, digest, CANDIDATES):
+        for one in review_queries.list_approvals(unit, project, digest, CANDIDATES):
             if not ended_by(known, [(known.whole(*one),)]):
                 return True
         judged = [change for change in changes or () if not is_exempt(change, patterns)]

@@ -22,6 +22,7 @@ from tandem.gate.rules import CommitRow, names
 from tandem.git.changes import Change
 from tandem.git.raw import digest_of
 from tandem.reviews import checks, contents, grounds
+from tandem.reviews import queries as review_queries
 from tandem.reviews.approvals import Approval, Cover, inverse
 from tandem.reviews.checks import Hold
 from tandem.reviews.context import Services
@@ -169,7 +170,7 @@ async def _check_digest(
 
     def look(most: int, unit: Unit) -> tuple[GateDecision, _Held]:
         known, doubts = Approvals(unit, project, check, most), grounds.Doubts(unit, services, project, asked)
-        found = queries.list_approvals(unit, project, digest, CANDIDATES)
+        found = review_queries.list_approvals(unit, project, digest, CANDIDATES)
         at = queries.list_approved_at(unit, [review_id for review_id, _ in found])
         kept: _Held = {}
         reason, code = f"No approved round has this digest. To have it reviewed: {SUBMIT}", None

@@ -370,14 +370,7 @@ def find_rollback(unit: Unit, review_id: str, head_after: str | None = None) -> 
     return unit.find(Rollback, _rollback, review_id=review_id, head_after=head_after)
 
 
-_a = review_tables.approvals.c
 _ap = review_tables.approved_paths.c
-_approved_digest = Statement(
-    select(_a.review_id, _a.round)
-    .where(_a.project == bindparam("project"), _a.digest == bindparam("digest"))
-    .order_by(_a.review_id)
-    .limit(bindparam("limit"))
-)
 
 
 @cache
@@ -429,11 +422,6 @@ _starts_of_path = Statement(
     .where(_ap.project == bindparam("project"), _ap.path == bindparam("path"))
     .limit(bindparam("limit"))
 )
-
-
-def list_approvals(unit: Unit, project: str, digest: str, limit: int) -> list[tuple[str, int]]:
-    """The reviews and rounds that approved a digest and still do."""
-    return [(row[0], row[1]) for row in unit.all(_approved_digest, project=project, digest=digest, limit=limit)]
 
 
 def list_approved_at(unit: Unit, review_ids: Sequence[str]) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""Findings that a new review goes on with, and those whose lines a new round brings back."""
+"""Findings that go on with a new review, come back with a round, or stand on the same content in other reviews."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ from tandem.reviews.finding_rules import Finding, blocks
 from tandem.reviews.rounds import Round
 from tandem.reviews.rules import Review
 from tandem.store.base import Unit
+
+_NAMED = 10
+"""So many approvals elsewhere are named."""
 
 
 def going_on(unit: Unit, project: str, parent_id: str | None, content: Content) -> list[Finding]:
@@ -94,11 +97,12 @@ def reopened(unit: Unit, review: Review, content: Content) -> tuple[Finding, ...
 
 def approved_elsewhere(unit: Unit, review: Review) -> tuple[str, ...]:
     """That the same content is approved by another review, which a finding here does not alter."""
-    found = reviews.list_approving(unit, review)
+    known = reviews.list_approvals(unit, review.project, review.digest, _NAMED) if review.digest else []
     return tuple(
         f"{name} approves the same content, which passes the gate until that is withdrawn"
         f" (tandem review withdraw {name} --reason 'why')."
-        for name in found
+        for name, _ in known
+        if name != review.id
     )
 
 

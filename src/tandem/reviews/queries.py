@@ -102,8 +102,11 @@ _get_with_content = Statement(
     .where(_r.id == bindparam("review_id"))
 )
 _a = tables.approvals.c
-_approving = Statement(
-    select(_a.review_id).where(*equal(_a, "project", "digest"), _a.review_id != bindparam("but")).limit(10)
+_approvals = Statement(
+    select(_a.review_id, _a.round)
+    .where(*equal(_a, "project", "digest"))
+    .order_by(_a.review_id)
+    .limit(bindparam("limit"))
 )
 _get_content = Statement(select(log_tables.contents.c.body).where(log_tables.contents.c.id == bindparam("id")))
 _get_submitter = Statement(
@@ -308,12 +311,9 @@ def submitter(unit: Unit, current: Round) -> str:
     return current.author if row is None else str(row[0])
 
 
-def list_approving(unit: Unit, review: Review) -> list[str]:
-    """The other reviews whose approval the gate opens for, of the same content."""
-    if review.digest is None:
-        return []
-    found = unit.all(_approving, project=review.project, digest=review.digest, but=review.id)
-    return [str(row[0]) for row in found]
+def list_approvals(unit: Unit, project: str, digest: str, limit: int) -> list[tuple[str, int]]:
+    """The reviews and rounds that approved a digest and still do."""
+    return [(row[0], row[1]) for row in unit.all(_approvals, project=project, digest=digest, limit=limit)]
 
 
 def find_content(unit: Unit, content_id: str | None) -> str | None:
