@@ -37,6 +37,8 @@
       body.append("draft_id", id);
       body.append("draft_texts", one);
     }
+    // Saved only if it comes back: on its way it would overwrite the words of another window.
+    if (document.getElementById(id)?.matches("form")) due.delete(id);
   }
 
   // What was sent: the broker has discarded it by itself. What was being saved meanwhile may have come after that.
