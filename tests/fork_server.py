@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import faulthandler
 import gc
 import json
 import os
@@ -161,6 +162,8 @@ def become(order: Order) -> None:
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    # So a test that waits for its end in vain can ask where it stands.
+    faulthandler.register(signal.SIGUSR1)
     for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
         os.dup2(order.streams[number], number)
         stream = open(number, mode, buffering=1, encoding="utf-8", closefd=False)  # noqa: SIM115 - open for good

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import select
+import signal
 import subprocess
 import sys
 import time
@@ -58,11 +59,16 @@ class Terminal:
         """Wait for the command's end; its exit status."""
         deadline = time.monotonic() + _PATIENCE_SECONDS
         # Our own copy of its other end stays open, so that only the process tells when it is over.
-        while self.process.poll() is None and time.monotonic() < deadline:
+        while (status := self.process.poll()) is None and time.monotonic() < deadline:
             self._read(_LOOK_SECONDS)
+        if status is None:
+            # It then says where each of its threads is: see `tests/fork_server.py`.
+            self.process.send_signal(signal.SIGUSR1)
+            self._read()
         while self._read(0.0):
             pass
-        return self.process.wait(_LOOK_SECONDS)
+        assert status is not None, f"never ended:\n{self.text}"
+        return status
 
     def _read(self, patience_seconds: float = _PATIENCE_SECONDS) -> bool:
         ready, _, _ = select.select([self._ours], [], [], patience_seconds)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.acceptance.pooling import Steward
 from tests.acceptance.reviewing import PROPOSER, Desk, edited
@@ -182,6 +182,46 @@ def test_a_finding_is_talked_about_answered_and_settled_in_its_place(page: Page,
     expect(theirs.locator(".tag").get_by_text("Verified")).to_be_visible()
     [found] = shop.do("list_findings", review_id=review)["findings"]
     assert (found["state"], found["answered_by"], found["settled_by"]) == ("verified", PROPOSER, "ada")
+
+
+def test_p6_news_does_not_outrun_the_answer_to_a_form(page: Page, shop: Desk) -> None:
+    shown(page, shop)
+    page.evaluate("document.addEventListener('tandem-events', () => (document.body.dataset.heard = 'yes'))")
+
+    def answer_late(route: Route) -> None:
+        answer = route.fetch()
+        expect(page.locator("body[data-heard]")).to_be_attached()
+        # The page fetches a change 150 ms after it heard of it; here that would be the claim.
+        page.wait_for_timeout(1000)
+        route.fulfill(response=answer)
+
+    page.route("**/claim*", answer_late)
+    page.get_by_role("button", name="Claim").press("Enter")
+    expect(page.locator("#acts-told")).to_have_text("Claimed.")
+    expect(page.get_by_role("heading", name="What you can do")).to_be_focused()
+
+
+def test_p6_an_older_fetch_does_not_replace_an_answer(page: Page, shop: Desk) -> None:
+    review = shown(page, shop)
+    release = page.get_by_role("button", name="Release")
+
+    def answer_with_the_older(route: Route) -> None:
+        answer = route.fetch()
+        page.get_by_role("button", name="Claim").click()
+        expect(release).to_be_visible()
+        page.evaluate(
+            "document.body.dataset.lost = 'no';"
+            "const look = () => document.getElementById('release-form') || (document.body.dataset.lost = 'yes');"
+            "new MutationObserver(look).observe(document.getElementById('main'), { childList: true, subtree: true })"
+        )
+        route.fulfill(response=answer)
+
+    page.route("**/parts*", answer_with_the_older, times=1)
+    shop.say(review, "proposer", "Look at line 2 first.")
+    expect(page.locator("body[data-lost]")).to_be_attached()
+    shop.say(review, "proposer", "Then the rest.")
+    expect(page.locator("#stream").get_by_text("Then the rest.")).to_be_visible()
+    expect(page.locator("body")).to_have_attribute("data-lost", "no")
 
 
 def test_release_and_close(page: Page, shop: Desk) -> None:

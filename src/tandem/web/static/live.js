@@ -129,14 +129,22 @@
     due.set(source, setTimeout(() => (refreshing = refreshing.then(() => refresh(source))), SETTLE_MS));
   }
 
+  // A form that is on its way stays until its answer is there, and a page fetched before that answer is older.
+  let answers = 0;
+  const isSending = () => document.querySelector("form.htmx-request") !== null;
+
   async function refresh(source) {
     due.delete(source);
     const [first] = from(source);
     if (!first) return;
+    const before = answers;
+    const isLate = () => isSending() || answers !== before;
+    if (isLate()) return refreshSoon(first);
     try {
       const have = [...document.querySelectorAll("[data-mark]")].map((one) => one.dataset.mark);
       const answer = await fetch(source, { headers: { "tandem-have": have.join() } });
-      await put(await answer.text(), from(source));
+      await put(await answer.text(), from(source), isLate);
+      if (isLate()) refreshSoon(first);
     } catch {
       refreshSoon(first); // the broker is away: what has changed is fetched when it is back
     }
@@ -144,11 +152,12 @@
   }
 
   // An answer without a part, as from a broker that is stopping, leaves it as it is.
-  async function put(text, elements) {
+  async function put(text, elements, isLate = () => false) {
     const page = new DOMParser().parseFromString(text, "text/html");
     // Rows that are as they were come empty.
     for (const row of page.querySelectorAll("[data-same]")) row.replaceWith(document.getElementById(row.id)?.cloneNode(true) || "");
     for (const element of elements) {
+      if (isLate()) return;
       const fresh = page.getElementById(element.id);
       if (fresh) await htmx.swap({ sourceElement: element, target: element, text: fresh.outerHTML, swap: "outerMorph" });
     }
@@ -157,6 +166,7 @@
 
   // The answer to a form has more than the part that the form stands in.
   document.addEventListener("tandem-answered", (event) => {
+    answers += 1;
     const { text, except } = event.detail;
     put(text, [...document.querySelectorAll("#main [data-live-source][id]")].filter((one) => one.id !== except));
   });
