@@ -122,6 +122,10 @@ class ModelFinding:
     is_lesson: bool = False
     settled_round: int = 0
     """The round in which it was verified: those before it have the fault."""
+    written_by: tuple[str, ...] = ()
+    """Who wrote the content that it was found on."""
+    is_doubtful: bool = False
+    """Whether it counts for nothing, and may be right."""
 
     def blocks(self, threshold: str) -> bool:
         """Whether it keeps an approval back."""
@@ -141,11 +145,10 @@ class ModelFinding:
         """Whether a content brings the file that it was written on."""
         return self.bytes is not None and self.bytes == bytes_of(content, self.fault.place[0])
 
-    def meets(self, was: str, content: str) -> bool:
-        """Whether a content brings its file, or any of the whole change, as it was in another one."""
-        about = self.fault.place[0]
-        files = FILES if about is None and self.state in UNSETTLED else (about,)
-        return any(bytes_of(was, file) == bytes_of(content, file) is not None for file in files if file)
+    def met(self, was: str, content: str) -> set[str]:
+        """Its file, or any of the whole change, where a content brings that as it was in another one."""
+        files = [file for file in FILES if file == self.fault.place[0] or self.bytes is None]
+        return {file for file in files if bytes_of(was, file) == bytes_of(content, file) is not None}
 
     @property
     def identity(self) -> tuple[object, ...]:
@@ -164,12 +167,14 @@ class Shop:
     def elsewhere(self, review: Reviewed, here: Iterable[ModelFinding], *, is_person: bool) -> list[ModelFinding]:
         """What other reviews keep an approval of the same content, or a part of it, back by."""
         others = [one for one in self.reviews.values() if one is not review]
+        whose = {one.born: other.content_of(one) for other in others for one in other.findings.values()}
         found = newest(
             (one, stands)
             for other in others
             for one, stands in other.met_by(review.content, lambda one, at=other: one.is_person or not at.is_approved)
         )
-        kept = [one for one in found if one.blocks(self.threshold) and not review.has_settled(one, here)]
+        blocking = (one for one in found if one.blocks(self.threshold))
+        kept = [one for one in blocking if not review.has_settled(one, whose[one.born], here)]
         return [one for one in kept if not is_person or (one.is_person and not one.is_request)]
 
     def going_on(self, content: str, parent: str | None) -> list[ModelFinding]:
@@ -190,11 +195,13 @@ class Shop:
             for one in newest(known, as_is=True)
         ]
 
-    def is_known_alarm(self, known_by: tuple[str, ...], severity: str) -> bool:
-        """Whether it was refuted before, at least as grave."""
+    def lesson(self, known_by: tuple[str, ...] | None, severity: str) -> ModelFinding | None:
+        """The first that was refuted before, at least as grave."""
         known = (one for review in self.reviews.values() for one in review.findings.values() if one.is_lesson)
+        same = (one for one in known if one.known_by == known_by)
         graver = GRAVITY.index(severity)
-        return any(one.known_by == known_by and GRAVITY.index(one.fault.severity) >= graver for one in known)
+        found = (one for one in same if GRAVITY.index(one.fault.severity) >= graver)
+        return min(found, key=lambda one: one.born, default=None)
 
 
 SETTLED = ("verified", "upheld")
@@ -248,11 +255,16 @@ class Reviewed(ModelReview):
         """What a finding was written on."""
         return self.rounds[max(one.round, 1) - 1].content
 
-    def has_settled(self, one: ModelFinding, here: Iterable[ModelFinding]) -> bool:
+    def has_settled(self, one: ModelFinding, written_on: str, here: Iterable[ModelFinding]) -> bool:
         """Whether the same finding was settled here, on the same bytes."""
         over = (mine for mine in here if mine.state in ("verified", "upheld"))
-        same = (mine for mine in over if (mine.identity, mine.bytes) == (one.identity, one.bytes))
-        return any(one.bytes is not None or self.content_of(mine) == self.content for mine in same)
+        same = [mine for mine in over if (mine.identity, mine.bytes) == (one.identity, one.bytes)]
+        met = one.met(written_on, self.content)
+        contents = [self.content_of(mine) for mine in same]
+        return any(
+            one.bytes is not None or was == self.content or (met and met <= one.met(was, self.content))
+            for was in contents
+        )
 
     def _begin_round(self, content: Round) -> None:
         before, after = self.content, content.content
@@ -269,21 +281,24 @@ class Reviewed(ModelReview):
         own = self.content_of(one)
         if not one.changed and one.differs(own, before) and not one.differs(own, after):
             return True
-        return own == after != before if one.bytes is None else one.is_on(after) and not one.is_on(before)
+        if one.bytes is None:
+            return bool(one.met(own, after) - one.met(before, after))
+        return one.is_on(after) and not one.is_on(before)
 
     def met_by(self, content: str, stands: Callable[[ModelFinding], bool]) -> Iterator[tuple[ModelFinding, bool]]:
         """The findings on a content that comes again, and which of them stand there."""
         for one in self.findings.values():
             rounds = [(at, now.content) for at, now in enumerate(self.rounds, 1) if at >= max(one.round, 1)]
-            if one.state in UNSETTLED and any(was == content or one.meets(was, content) for _, was in rounds):
+            if one.state in UNSETTLED and any(was == content or one.met(was, content) for _, was in rounds):
                 yield one, stands(one)
             elif one.state in SETTLED:
                 wrong = self.rounds[one.settled_round - 1].content if one.settled_round else None
                 whole = [at for at, was in rounds if was == content]
-                part = [at for at, was in rounds if one.meets(was, content)]
+                part = {at: met for at, was in rounds if (met := one.met(was, content))}
                 is_back = one.state == "verified" and wrong is not None
                 again = is_back and wrong != content and any(at < one.settled_round for at in whole)
-                again |= is_back and not one.meets(str(wrong), content) and any(at < one.settled_round for at in part)
+                kept = one.met(wrong, content) if wrong is not None else set[str]()
+                again |= is_back and any(at < one.settled_round and met - kept for at, met in part.items())
                 if whole or part:
                     yield one, again
 
@@ -366,7 +381,7 @@ class Reviewed(ModelReview):
         blocking = [one for one in (*known.values(), *new) if one.blocks(shop.threshold)]
         is_met = bool(shop.elsewhere(self, known.values(), is_person=by.is_person))
         late = not blocking and any(
-            one.state == "late" and replace(one, state="open").blocks(shop.threshold) for one in new
+            one.is_doubtful and replace(one, state="open").blocks(shop.threshold) for one in new
         )
         stored = self._stored(by, said, blocking, new, is_met=is_met, is_late=late)
         self.findings, self.new = known, new
@@ -411,7 +426,8 @@ class Reviewed(ModelReview):
 
     def _requested(self, by: Actor) -> ModelFinding:
         """The finding for a person's decision against the change."""
-        return ModelFinding(Fault("major", claim=WHY), by.name, by.is_person, self.round, is_request=True)
+        request, number = Fault("major", claim=WHY), self.round
+        return ModelFinding(request, by.name, by.is_person, number, is_request=True, written_by=self._authors)
 
     def _requests_met(self, by: Actor) -> dict[str, ModelFinding]:
         """A person who approves a later round, or their own request, says that it is met."""
@@ -424,7 +440,7 @@ class Reviewed(ModelReview):
 
     def _made(self, shop: Shop, by: Actor, fault: Fault) -> ModelFinding:
         (file, line), content = fault.place, self.content
-        text, known_by, state = None, None, "open"
+        text, known_by, state, lesson = None, None, "open", None
         if file is not None and line is not None:
             lines = lines_of(content, file)
             text = lines[line - 1]
@@ -432,14 +448,18 @@ class Reviewed(ModelReview):
             known_by = (f"[{fault.category}]" if fault.category else fault.claim, file, *around)
         if by.is_person:
             pass
-        elif known_by and shop.is_known_alarm(known_by, fault.severity):
+        elif known_by and (lesson := shop.lesson(known_by, fault.severity)):
             state = "suppressed"
         elif fault.severity != "blocker" and self._is_old(file, line):
             state = "late"
         written_on = bytes_of(content, file)
-        return ModelFinding(
-            fault, by.name, by.is_person, self.round, state, lines=text, known_by=known_by, bytes=written_on
-        )
+        is_doubtful = state == "late" or (lesson is not None and lesson.fault.claim != fault.claim)
+        found = ModelFinding(fault, by.name, by.is_person, self.round, state, lines=text, known_by=known_by)
+        return replace(found, bytes=written_on, is_doubtful=is_doubtful, written_by=self._authors)
+
+    @property
+    def _authors(self) -> tuple[str, ...]:
+        return (self.proposer, self.rounds[-1].submitter, self.rounds[-1].author)
 
     def _is_old(self, file: str | None, line: int | None) -> bool:
         """Whether a place is as the round had it that was decided on before."""
@@ -490,7 +510,8 @@ class Reviewed(ModelReview):
 
 def settled(before: ModelFinding, now: Round, answer: str, by: Actor, number: int) -> ModelFinding:
     """A finding as a reviewer settles or reopens it."""
-    if now.is_accepted_patch and is_one(by.name, now.author) and not is_one(by.name, before.author):
+    wrote = (*before.written_by, *([now.author] if now.is_accepted_patch else []))
+    if any(is_one(by.name, one) for one in wrote) and not is_one(by.name, before.author):
         raise Refused("SELF_APPROVAL")
     if is_one(by.name, before.answered_by):
         raise Refused("SELF_APPROVAL")

@@ -154,6 +154,8 @@ def test_the_same_check_of_the_same_tree_runs_once(project: Checked) -> None:
 SARIF = """
 import json, sys
 text = open("a.txt").read().splitlines()
+if "crash" in text:
+    sys.exit("It crashed.")
 found = [{"ruleId": "E1", "level": "error", "message": {"text": "No more lines."}, "locations": [{"physicalLocation":
     {"artifactLocation": {"uri": "a.txt"}, "region": {"startLine": number}}}]}
     for number, line in enumerate(text, 1) if line == "bad"]
@@ -173,6 +175,9 @@ def test_what_a_check_reports_is_found_at_its_lines_and_mended_once_it_is_gone(p
     other = project.put_up(diff=edited(text="bad"), phase="2")
     project.ended(other)
     assert [one["claim"] for one in project.do("list_findings", review_id=other)["findings"]] == [found["claim"]]
+    project.revise(review, diff=edited(text="crash"))
+    assert project.ended(review)["lint"]["status"] == "failed"
+    assert [one["state"] for one in project.do("list_findings", review_id=review)["findings"]] == ["open"]
     project.revise(review, diff=edited(text="good"))
     assert project.ended(review)["lint"]["status"] == "passed"
     (corrected,) = project.do("list_findings", review_id=review)["findings"]

@@ -132,6 +132,12 @@ def test_p11_a_false_alarm_that_comes_again_is_listed_and_blocks_nothing(agents:
         assert agents.decide(again, "approved", findings=[MAJOR])["status"] == "approved"
         (repeated,) = found(shop, again)
         assert (repeated["state"], repeated["suppressed_by"]) == ("suppressed", alarm)
+    # In other words it may be another fault of the same lines, which a person decides.
+    doubtful = shop.put_up(diff=edited(), phase="other words")
+    other_words = {**MAJOR, "claim": "A name of a user is run as a command."}
+    given = agents.decide(doubtful, "changes_requested", findings=[other_words], read_all=True)
+    assert (given["status"], found(shop, doubtful)[0]["state"]) == ("changes_requested", "suppressed")
+    assert "a lesson names another fault" in shop.status(doubtful)["attention"]
     # Other lines around it end that, and so does a person.
     other = shop.put_up(diff=edited(line=3))
     agents.decide(other, "changes_requested", findings=[MAJOR])
@@ -374,9 +380,10 @@ def test_an_agent_that_calls_by_the_name_of_its_client_is_no_person(broker: Brok
     review = shop.put_up(diff=edited())
     shop.decide(review, "changes_requested", findings=[MAJOR])
     (major,) = found(shop, review)
-    with Desk(broker.url, shop.project, agent="claude-code") as agent:
-        asked = {"review_id": review, "finding_id": major["finding_id"], "answer": "verified", "reviewer_id": REVIEWER}
-        agent.refused("FORBIDDEN", "answer_finding", **asked)
+    asked = {"review_id": review, "finding_id": major["finding_id"], "answer": "verified"}
+    for agent, name in (("claude-code", REVIEWER), ("Codex/2", REVIEWER), (None, "gemini"), (None, "CODEX/1")):
+        with Desk(broker.url, shop.project, agent=agent) as desk:
+            desk.refused("FORBIDDEN" if agent else "NOT_CLAIMANT", "answer_finding", **asked, reviewer_id=name)
 
 
 def test_a_reviewer_that_claims_is_told_what_was_found_and_what_was_none(agents: AgentDesk, shop: Desk):

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from tests.acceptance.finding import MAJOR, NIT, answered, found
-from tests.acceptance.reviewing import OTHER, AgentDesk, Desk, edited
+from tests.acceptance.reviewing import OTHER, PROPOSER, REVIEWER, AgentDesk, Desk, edited
 from tests.broker import BrokerProcess
 from tests.databases import ON_BOTH_DATABASES
-from tests.git.sandbox import Sandbox
+from tests.git.sandbox import Sandbox, new_file
 
 
 def test_p11_no_finding_hides_another_where_the_same_content_comes_again(agents: AgentDesk, shop: Desk):
@@ -319,3 +319,49 @@ def test_a_person_who_commented_reads_the_answer_before_an_agent_decides(agents:
         shop.revise(review, diff=edited(text="best"))
     assert "rita" in shop.status(review)["attention"]
     agents.refused("INVALID_TRANSITION", "claim_review", review_id=review, reviewer_id="rev-1")
+
+
+WIDER = new_file("notes.txt")
+"""A part that another change has besides."""
+
+
+def test_p11_a_fault_in_a_file_that_a_change_leaves_alone_counts_for_each_of_its_parts(agents: AgentDesk, shop: Desk):
+    review = shop.put_up(diff=edited() + new_file("more.txt"))
+    shop.decide(review, "rejected", findings=[{**MAJOR, "file": "b.txt"}])
+    assert blocked(shop, agents, diff=edited() + WIDER)
+    assert blocked(shop, agents, diff=new_file("more.txt"))
+    assert not blocked(shop, agents, diff=edited(text="best") + new_file("other.txt"))
+
+
+def test_p11_a_request_that_was_met_is_open_again_where_a_part_of_its_change_comes_back(agents: AgentDesk, shop: Desk):
+    review = shop.put_up(diff=edited())
+    shop.decide(review, "changes_requested", reason="The wrong design.")
+    shop.revise(review, diff=edited(text="best"))
+    shop.decide(review, "approved")
+    assert blocked(shop, agents, diff=edited() + WIDER)
+    assert not blocked(shop, agents, diff=edited(text="best") + new_file("other.txt"))
+    shop.revise(review, diff=edited() + WIDER)
+    assert [(one["claim"], one["state"]) for one in found(shop, review)] == [("The wrong design.", "reopened")]
+
+
+def test_p11_no_number_of_findings_hides_one(agents: AgentDesk, shop: Desk):
+    review = shop.put_up(diff=edited())
+    many = [{**MAJOR, "severity": "blocker", "claim": f"Fault {number}"} for number in range(200)]
+    generation = agents.claim(review)
+    agents.verdict(review, "comment", generation, findings=many)
+    agents.do("release_claim", review_id=review, claim_generation=generation)
+    shop.decide(review, "rejected", findings=[MAJOR])
+    again = shop.put_up(diff=edited())
+    assert len(shop.rows("list_findings", "findings", review_id=again, limit=200)) == 201
+
+
+def test_p11_who_wrote_the_content_settles_nothing_on_it_in_another_review(agents: AgentDesk, shop: Desk):
+    review = shop.put_up(diff=edited())
+    shop.decide(review, "rejected", findings=[MAJOR])
+    again = shop.put_up(diff=edited(), proposer_id="bot")
+    [fault] = found(shop, again)
+    said = [{"finding_id": fault["finding_id"], "answer": "verified"}]
+    own = {"review_id": again, "claim": True, "verdict": "approved", "answers": said}
+    told = shop.refused("SELF_APPROVAL", "submit_verdict", **own, reviewer_id=PROPOSER)
+    assert told["finding_id"] == fault["finding_id"]
+    assert shop.do("submit_verdict", **own, reviewer_id=REVIEWER)["status"] == "approved"

@@ -132,6 +132,7 @@ def test_what_happened_before_an_upgrade_is_counted(
             "ALTER TABLE reviewers DROP COLUMN activity",
             "DROP TABLE contested_files",
             "ALTER TABLE findings DROP COLUMN settled_round",
+            "ALTER TABLE findings DROP COLUMN written_by",
             "ALTER TABLE findings DROP COLUMN blob",
             "ALTER TABLE findings DROP COLUMN changed",
             "UPDATE alembic_version SET version_num = '0026_drafts'",

@@ -18,7 +18,7 @@ OPEN = {
     "who did something, by the name that they say or their token has": """
         accepted_by active_role actor agent_role agent_type answered_by author created_by overridden_by paused_by person
         principal producer proposer proposer_id recorded_by requested_by resolved_by reviewer_id role roles
-        rolled_back_by sender_id sender_role sent_by settled_by speaker switched_by verdict_by
+        rolled_back_by sender_id sender_role sent_by settled_by speaker switched_by verdict_by written_by
     """,
     "words of the contract: states, kinds, dates, numbers by name": """
         activity auth category checks commits counter_patch_status day drain_reason end_reason format kind kinds metric

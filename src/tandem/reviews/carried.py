@@ -80,16 +80,16 @@ def reopened(unit: Unit, review: Review, content: Content) -> tuple[Finding, ...
     asked = [one for one in finding_queries.list_of_review(unit, review.id) if _may_return(one)]
     if not asked:
         return ()
-    before = reviews.get_round(unit, review.id, review.round)
-    was, now = ({one.path: one.blob_after for one in changes} for changes in (before.entries(), content.changes))
+    was = {(one.path, one.blob_after) for one in reviews.get_round(unit, review.id, review.round).entries()}
+    new = {(one.path, one.blob_after) for one in content.changes} - was
 
     def is_back(one: Finding) -> bool:
         if one.id in content.returned:
             return True
         if one.blob is not None:
-            return now.get(one.file or "") == one.blob != was.get(one.file or "")
-        own = reviews.get_round(unit, review.id, one.round).digest
-        return own is not None and own == content.digest != before.digest
+            return (one.file, one.blob) in new
+        # About a whole change: any part of it that was corrected since.
+        return any((had.path, had.blob_after) in new for had in reviews.get_round(unit, review.id, one.round).entries())
 
     back = (one for one in asked if is_back(one))
     return tuple(finding_rules.brought_back(one) for one in back)
@@ -118,11 +118,13 @@ def elsewhere(
     over = [one for one in here if one.state in finding_rules.OVER]
 
     def is_over(one: Finding) -> bool:
-        same = (mine for mine in over if (mine.identity, mine.blob) == (one.identity, one.blob))
-        return any(
-            one.blob is not None or reviews.get_round(unit, review.id, mine.round).digest == review.digest
-            for mine in same
-        )
+        same = [mine for mine in over if (mine.identity, mine.blob) == (one.identity, one.blob)]
+        if one.blob is not None or not same:
+            return bool(same)
+        # About a whole change: its files that are in this one were then as they are now.
+        met = {*current.entries()} & {*reviews.get_round(unit, one.review_id, one.round).entries()}
+        rounds = [reviews.get_round(unit, review.id, mine.round) for mine in same]
+        return any(was.digest == review.digest or (met and met <= {*was.entries()}) for was in rounds)
 
     kept = (one for one in found if blocks(one, threshold) and not is_over(one))
     return [one for one in kept if not is_person or (one.source == "person" and not one.is_request)]

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 from sqlalchemy import ColumnElement, FromClause, Select, and_, bindparam, case, exists, or_, select, text, tuple_
 
-from tandem.errors import NotFound
+from tandem.errors import NotFound, TooLarge
 from tandem.git.changes import Change
 from tandem.reviews import finding_rules, tables
 from tandem.reviews.finding_rules import OVER, Finding, is_grave
@@ -68,7 +68,6 @@ def _standing(which: _Which, source: FromClause, number: Any, same: ColumnElemen
         .select_from(source)
         .join(tables.reviews, _r.id == _f.review_id)
         .where(_f.source != "check", or_(_is_open, _is_over), _f.round <= number, condition)
-        .order_by(flag.desc(), _f.severity, _f.seq, _f.position)
         .limit(bindparam("limit"))
     )
 
@@ -93,15 +92,15 @@ def _of_files(which: _Which, count: int) -> Statement:
         later.c.round == _f.settled_round,
     )
     there = and_(_c.project == bindparam("project"), _c.path == keys.c.path, _c.blob_after == keys.c.blob_after)
-    # One about the whole change stands where any part of that comes; its correction may be in another part.
-    of_file = (_f.file == _c.path) | (_f.file.is_(None) & _is_open)
+    # One about the whole change, or about a file that this leaves alone, stands where any part of the change comes.
+    of_file = (_f.file == _c.path) | _f.blob.is_(None)
     source = keys.join(tables.contested_files, there).join(tables.findings, and_(_f.review_id == _c.review_id, of_file))
     return Statement(_standing(which, source, _c.round, same))
 
 
 BEFORE_ALL: Final = (0, -2)
-_FEW: Final = 100
-"""So many findings of other reviews are enough."""
+_MOST: Final = 10_000
+"""So many findings of other reviews on one content are read. With more it is refused, as none may be left out."""
 
 
 def list_of_review(unit: Unit, review_id: str) -> list[Finding]:
@@ -150,6 +149,14 @@ def find_lesson(unit: Unit, project: str, fingerprint: str, severity: str) -> st
     return next((str(row[0]) for row in found if is_grave(row[1], severity)), None)
 
 
+def is_doubtful(unit: Unit, one: Finding) -> bool:
+    """Whether a finding counts for nothing, and may be right: it is late, or not in the words of its lesson."""
+    if one.suppressed_by is None:
+        return one.state == "late"
+    said, known = (" ".join(text.split()) for text in (one.claim, get(unit, one.suppressed_by).claim))
+    return said.casefold() != known.casefold()
+
+
 def list_elsewhere(unit: Unit, review: Review, changes: Sequence[Change]) -> list[Finding]:
     """The findings of other reviews that stand on the same content, or a part of it; agents' not where approved."""
     found = _list(unit, "elsewhere", review.project, review.digest, changes, but=review.id)
@@ -164,12 +171,21 @@ def list_refused(unit: Unit, project: str, digest: str | None, changes: Sequence
 def _list(
     unit: Unit, which: _Which, project: str, digest: str | None, changes: Sequence[Change], **params: str
 ) -> list[tuple[Finding, bool]]:
-    """Oldest first; of one that went on to other reviews the newest, which may have been settled."""
+    """Oldest first; of one that went on to other reviews the newest, which may have been settled.
+
+    Raises:
+        TooLarge: There are too many.
+    """
     params |= {"project": project}
-    rows = unit.all(_of_content(which), digest=digest, limit=_FEW, **params) if digest else []
+    rows = unit.all(_of_content(which), digest=digest, limit=_MOST, **params) if digest else []
     ends = [(change.path, change.blob_after) for change in changes]
-    for some in list_by_keys(unit, partial(_of_files, which), ("path", "blob_after"), ends, _FEW, **params):
+    for some in list_by_keys(unit, partial(_of_files, which), ("path", "blob_after"), ends, _MOST, **params):
         rows += some
+    if len(rows) >= _MOST:
+        raise TooLarge(
+            f"{_MOST} findings or more of other reviews are on this content: change it, or propose a smaller part.",
+            limit=_MOST,
+        )
     standing = {row[0] for row in rows if row[-1]}
     known = sorted((Finding(*row[:-1]) for row in rows), key=lambda one: (one.seq, one.position))
     newest = {one.identity: one for one in known}

@@ -149,6 +149,8 @@ class Finding(NamedTuple):
     """1 if its lines were other ones already when it came to this review."""
     settled_round: int | None = None
     """The round in which it was verified: those before it have the fault."""
+    written_by: str | None = None
+    """Who wrote the content that it was found on, a name on each line: wherever it goes on, they do not settle it."""
 
     @property
     def identity(self) -> tuple[object, ...]:

@@ -179,7 +179,7 @@ def ruled(
     known = {one.id: one for one in finding_queries.list_of_review(unit, review.id)}
     current = reviews.get_round(unit, review.id, review.round)
     changed = _answered(known, review, current, caller, request, given, is_person=is_person)
-    new = [_made(unit, review, given, one, at, is_person=is_person) for at, one in enumerate(found)]
+    new = [_made(unit, review, current, given, one, at, is_person=is_person) for at, one in enumerate(found)]
     asks = given.verdict == "changes_requested"
     refuses = is_person and given.verdict in ("changes_requested", "rejected")
     if refuses and not any(blocks(one, threshold) for one in (*changed.values(), *new)):
@@ -195,10 +195,12 @@ def ruled(
         # A person's comment in words alone asks something; findings speak for themselves.
         is_asked = given.verdict == "comment" and not found
         return Ruling(given.verdict, rows, notes=notes, how="question" if is_asked else "verdict")
-    late = [one for one in new if one.state == "late" and finding_rules.is_grave(one.severity, threshold)]
+    late = [
+        one for one in new if finding_rules.is_grave(one.severity, threshold) and finding_queries.is_doubtful(unit, one)
+    ]
     is_small = request.findings and request.read_all and request.counter_patch is None and not blocking and not late
     if asks and is_small and not carried.elsewhere(unit, current, review, here, threshold, is_person=False):
-        note = "Stored as approved with notes: all that you found is small, or was there before."
+        note = "Stored as approved with notes: all that you found is small, was there before, or repeats a lesson."
         return Ruling("approved", rows, notes=(note,))
     # A comment over blocking findings goes on as a request for changes would.
     attention = _disagreement(review, blocking, late) if asks or blocking else None
@@ -297,7 +299,8 @@ def _disagreement(review: Review, blocking: list[Finding], late: list[Finding]) 
     if review.round >= ESCALATION_ROUND:
         return f"{review.round} rounds ended without agreement: a person decides."
     if late and not blocking:
-        return f"{late[0].author} found it late, on lines that did not change ({_where(late[0])}): a person decides."
+        how = "late, on lines that did not change" if late[0].state == "late" else "where a lesson names another fault"
+        return f"{late[0].author} found it {how} ({_where(late[0])}): a person decides."
     often = next((one for one in blocking if one.reopenings >= finding_rules.MOST_ANSWERS), None)
     return often and f"{_where(often)} was answered {often.reopenings} times, and reopened: a person decides."
 
@@ -305,18 +308,15 @@ def _disagreement(review: Review, blocking: list[Finding], late: list[Finding]) 
 def _settled(
     before: Finding, current: Round, said: GivenSettling | AnswerFinding, names: Names, who: str, *, is_person: bool
 ) -> Finding:
-    if current.origin == claims.COUNTER_PATCH and names.include(current.author) and not names.include(before.author):
+    patched = [current.author] if current.origin == claims.COUNTER_PATCH else []
+    wrote = any(map(names.include, (*(before.written_by or "").splitlines(), *patched)))
+    if wrote and not names.include(before.author):
         raise SelfApproval(
-            f"You wrote the counter-patch that {before.id} is about now: somebody else settles it.",
-            finding_id=before.id,
-            author=current.author,
+            f"You wrote content that {before.id} is about: somebody else settles it.", finding_id=before.id
         )
     if names.include(before.answered_by):
-        raise SelfApproval(
-            f"You answered {before.id} for the proposer: somebody else says whether that is right.",
-            finding_id=before.id,
-            answered_by=before.answered_by,
-        )
+        said = f"You answered {before.id} for the proposer: somebody else says whether that is right."
+        raise SelfApproval(said, finding_id=before.id, answered_by=before.answered_by)
     if not may_settle(before, is_person=is_person):
         raise Forbidden(
             f"{before.id} is a finding of {before.author}, a person: only a person settles it.",
@@ -326,7 +326,9 @@ def _settled(
     return finding_rules.after(before, said.answer, who, said.reason, current.round)
 
 
-def _made(unit: Unit, review: Review, given: Verdict, found: Given, position: int, *, is_person: bool) -> Finding:
+def _made(
+    unit: Unit, review: Review, current: Round, given: Verdict, found: Given, position: int, *, is_person: bool
+) -> Finding:
     """A finding of a verdict, in the state in which it begins."""
     asked, seen = found.asked, found.seen
     severity = finding_rules.severity_of(asked.severity) or asked.severity
@@ -353,14 +355,15 @@ def _made(unit: Unit, review: Review, given: Verdict, found: Given, position: in
         created_at=given.created_at,
         suppressed_by=lesson,
         blob=found.blob,
+        written_by="\n".join(dict.fromkeys((review.proposer_id, reviews.submitter(unit, current), current.author))),
     )
 
 
 def requested(unit: Unit, services: Services, review: Review, given: Verdict, position: int = 0) -> Finding:
     """A finding for what a person decided against a change, where none of theirs would keep the approval back."""
     asked = GivenFinding(severity=finding_rules.THRESHOLD, claim=given.reason or "Changes are requested.")
-    found = Given(services.clock.new_id("fn"), asked)
-    return _made(unit, review, given, found, position, is_person=True)._replace(is_request=1)
+    found, current = Given(services.clock.new_id("fn"), asked), reviews.get_round(unit, review.id, review.round)
+    return _made(unit, review, current, given, found, position, is_person=True)._replace(is_request=1)
 
 
 def _check_reason(services: Services, answer: str, reason: str | None, field: str = "reason") -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 from tandem.reviews import finding_queries, finding_rules
-from tandem.reviews.check_rules import CheckRun
+from tandem.reviews.check_rules import CheckRun, CheckStatus
 from tandem.reviews.context import Services
 from tandem.reviews.finding_contract import GivenFinding, new_finding
 from tandem.reviews.finding_rules import Finding
@@ -25,7 +25,9 @@ def taken(
     The same words about the same file, for the same time, are the same finding: its lines may have moved.
     """
     known, found = _numbered(_of(unit, review.id, run.name)), _numbered(given)
-    gone = [one for what, one in known.items() if what not in found and one.is_open]
+    # One that failed and names nothing may have ended before it looked.
+    looked = bool(given) or run.status == CheckStatus.PASSED
+    gone = [one for what, one in known.items() if looked and what not in found and one.is_open]
     back = (one for what, one in known.items() if what in found and one.state == "verified")
     new = [one for what, one in found.items() if what not in known]
     return (
