@@ -120,10 +120,10 @@ def _stuck(review: Review, around: InboxContext, since: int) -> Placement | None
     if not _is_queued(review) or around.drafted or _is_asked(review, around.person):
         return None
     is_late = around.now_us - since > STUCK_SECONDS * MICROSECONDS
-    pool = (around.pool if is_late else None) if around.pool else around.blocked
-    if isinstance(pool, Reviewer):
-        return Placement("problems", "stuck", pool.said()["silent_us"], pool.id, cause=pool.id)
-    return Placement("problems", "stuck", since, pool_name(pool), cause=pool.id) if pool else None
+    by = (around.pool if is_late else None) if around.pool else around.blocked
+    if isinstance(by, Reviewer):
+        return Placement("problems", "stuck", by.said()["silent_us"], by.id, cause=by.id)
+    return Placement("problems", "stuck", since, pool_name(by), cause=by.id) if by else None
 
 
 def _attention(review: Review, said: str, by: Pool | Reviewer | None) -> Placement:
