@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -125,7 +127,7 @@ def test_after_too_many_rounds_a_person_has_to_step_in(desk: Desk):
         if number < 3:
             assert place(desk, PROPOSER, review)[:2] == ("your_turn", "revise")
             desk.revise(review, description=f"Try {number}.")
-    assert set(everywhere(desk, review).values()) == {("problems", "escalate", PROPOSER)}
+    assert set(everywhere(desk, review).values()) == {("problems", "escalate", None)}
     assert item(desk, BYSTANDER, review)[1]["detail"] == WHY
 
 
@@ -137,23 +139,35 @@ def test_a_rejected_change_is_a_problem_as_long_as_its_commits_stand(shop: Desk)
         shop.decide(review, "rejected")
     assert place(shop, PROPOSER, unapplied) == ("your_turn", "revert", None)
     assert place(shop, BYSTANDER, unapplied) == ("waiting", "proposer", PROPOSER)
-    assert set(everywhere(shop, applied).values()) == {("problems", "revert", PROPOSER)}
+    assert set(everywhere(shop, applied).values()) == {("problems", "revert", None)}
     heads = {"head_before": COMMIT, "head_after": "2" * 40}
     reverted = [{"commit": COMMIT, "reverted_by": "2" * 40}]
     shop.do("record_rollback", review_id=applied, branch="feature", reverted=reverted, **heads)
     assert place(shop, PROPOSER, applied) == ("your_turn", "revert", None)
 
 
-def test_a_review_that_reviewers_failed_at_says_why(shop: Desk):
+def test_reviews_that_reviewers_failed_at_for_one_reason_are_one_problem(shop: Desk):
     steward = Steward(shop)
     steward.register()
-    review = shop.put_up()
+    late = shop.put_up()
     reviewer = steward.one()
     for _ in range(3):
         steward.fail(reviewer)
-    for person in (PROPOSER, BYSTANDER):
-        assert place(shop, person, review) == ("problems", "attention", PROPOSER)
-    assert "it took too long" in item(shop, BYSTANDER, review)[1]["detail"]
+    slow = ("3 reviewers gave no verdict: it took too long; 1 review waits", [late])
+    assert causes(shop) == causes(shop, PROPOSER) == [slow]
+    failed = [shop.put_up() for _ in range(5)]
+    for number in range(15):
+        said = f'status 1: {{"request":{number},"error":{{"message":"Overloaded, request {number}"}}}}'
+        steward.fail(reviewer, "crashed", reason=said)
+    first, second = causes(shop)
+    assert (first, second[1]) == (slow, failed)
+    assert re.fullmatch(r"3 reviewers gave no verdict: Overloaded, request \d+; 5 reviews wait", second[0])
+    [problem] = [one for one in inbox(shop, BYSTANDER)["problems"] if one["held_up"] == 5]
+    assert (problem["kind"], problem["why"], problem["who"]) == ("failure", "attention", None)
+    assert problem["pool"]["supervisor_id"] == steward.supervisor_id
+    for review in failed[1:]:
+        shop.do("retry_review", review_id=review)
+    assert [held for _, held in causes(shop)] == [[late], failed[:1]]
 
 
 @ON_BOTH_DATABASES
@@ -233,6 +247,25 @@ def test_why_reviewers_fail_is_a_sentence_without_json(shop: Desk, ended_so: str
     steward.beat()
     [(said, _)] = causes(shop)
     assert said == f"codex on a-host: 4 reviewers in a row {told}; next try in 5 min; 1 review waits"
+
+
+@ON_BOTH_DATABASES
+def test_what_a_full_pool_of_silent_reviewers_does_not_take_waits_for_the_reviewer(shop: Desk):
+    steward = Steward(shop, max_pool_size=1)
+    steward.register()
+    held, *queued = (shop.put_up() for _ in range(4))
+    name = steward.one()
+    shop.do("claim_review", reviewer_id=name)
+    ago_us = int((datetime.now(UTC) - timedelta(minutes=24)).timestamp() * 1_000_000)
+    steward.activity[name] = {"output_us": ago_us, "silent_us": ago_us}
+    steward.beat()
+    for person in (PROPOSER, BYSTANDER):
+        assert causes(shop, person) == [("codex-r1 has been silent for 24 min; 4 reviews wait", [held, *queued])]
+        assert inbox(shop, person)["counts"] == {"your_turn": 0, "waiting": 0, "problems": 1}
+    # Another pool takes them.
+    Steward(shop).register(host="b-host")
+    assert place(shop, BYSTANDER, queued[0]) == ("waiting", "queued", "codex on b-host")
+    assert causes(shop) == [("codex-r1 has been silent for 24 min; 1 review waits", [held])]
 
 
 def test_a_pool_takes_nothing_of_a_project_without_a_folder(desk: Desk):

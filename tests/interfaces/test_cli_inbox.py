@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from tandem.pool.rules import supervisor_id
 from tests.commandline import Inside
 
@@ -50,6 +52,23 @@ def test_a_pool_that_is_paused_is_one_cause_above_all_that_waits_for_it(tandem: 
     assert "tandem reviewers resume" in " ".join(shown.split())
     assert [shown.count(review) for review in held] == [1, 1, 1]
     assert "Unclaimed" not in shown
+
+
+def test_reviews_at_which_reviewers_failed_are_one_cause_with_the_command_that_tries_one_again(tandem: Inside) -> None:
+    identity = {"secret": "f" * 40, "incarnation": "abcd12"}
+    about = {"host": "a-host", "provider": "codex", "projects": [tandem.project], "rules": {"retry_delay_seconds": 0}}
+    tandem.post("supervisor_register", {**identity, **about})
+    failed = [tandem.created() for _ in range(2)]
+    [one] = json.loads(tandem.post("supervisor_heartbeat", {**identity, "reviewers": []}))["data"]["reviewers"]
+    reviewer = {"reviewer_id": one["reviewer_id"], "project": tandem.project}
+    for _ in range(6):
+        claim = json.loads(tandem.post("claim_review", reviewer))["data"]
+        held = {name: claim[name] for name in ("review_id", "claim_generation")}
+        tandem.post("report_outcome", {**reviewer, **held, "outcome": "crashed", "reason": "no memory"})
+    shown = tandem.run("inbox", "show", "--person", "rita", "--project", tandem.project).stdout
+    assert "Problems 1" in shown
+    assert "3 reviewers gave no verdict: no memory; 2 reviews wait" in " ".join(shown.split())
+    assert f"tandem review retry {failed[0]}" in " ".join(shown.split())
 
 
 def test_a_search_finds_and_goes_on(tandem: Inside) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from textual.widgets import OptionList
 
 from tandem.cli.review_screen.review import ReviewScreen
 from tandem.client import TandemClient
 from tandem.pool.rules import supervisor_id
 from tandem.reviews.finding_contract import GivenFinding
-from tests.commandline import DIFF
+from tests.commandline import DIFF, repository
 from tests.interfaces.screen_stage import PERSON, Stage, stage
 
 pytestmark = pytest.mark.anyio
@@ -42,6 +43,65 @@ async def test_a_pool_that_is_paused_is_one_cause_and_what_it_holds_up_opens(at:
     assert "Unclaimed" not in shown
     await at.opened(held[1])
     await at.shows("The second")
+
+
+async def test_of_a_projects_unclaimed_reviews_ten_stand_unfolded_until_the_person_opens_the_rest(at: Stage) -> None:
+    for number in range(12):
+        await at.create(f"Number {number:02}")
+    await at.shows("Unclaimed (12)", f"0 for {PERSON}", "Number 09", "… 2 more")
+    await at.lacks("Number 10")
+    # A search looks through those that are folded, too.
+    await at.press("slash")
+    await at.type("number 11")
+    await at.press("enter")
+    await at.shows("Unclaimed (1 of 12)", "Number 11")
+    await at.press("slash")
+    await at.press("ctrl+u", "enter")
+    await at.shows("Unclaimed (12)", "… 2 more")
+    await at.press("G", "enter")
+    await at.shows("Number 10", "Number 11")
+    await at.press("enter")
+    await at.shows("by robot", "Number 10")
+
+
+async def test_projects_stand_under_their_names_which_no_cursor_stops_at(at: Stage, tmp_path: Path) -> None:
+    async with TandemClient(at.other.session.url, agent="robot") as robot:
+        for name in ("first", "second"):
+            await robot.register_project(root=str(repository(tmp_path / f"{at.project}-{name}")))
+            await robot.create_review(intent=name, agent_type="robot", diff=DIFF, project=f"{at.project}-{name}")
+        await at.press("p")
+        shown = await at.shows(f" {at.project}-first (1)", f" {at.project}-second (1)")
+        assert shown.index(f"{at.project}-first (1)") < shown.index(f"{at.project}-second (1)")
+        await at.press("home")
+        chosen = at.app.screen.query_one("#list", OptionList).highlighted_option
+        assert chosen is not None
+        assert chosen.id
+
+
+async def test_reviews_at_which_reviewers_failed_are_tried_again_together(at: Stage) -> None:
+    programs = {"secret": "u" * 40, "incarnation": "ab12"}
+    about = {"host": "a-host", "provider": "codex", "projects": [at.project], "rules": {"retry_delay_seconds": 0}}
+    failed = [await at.create(intent) for intent in ("The first", "The second")]
+    async with TandemClient(at.other.session.url) as steward:
+        await steward.data("supervisor_register", {**programs, **about})
+        [named] = (await steward.data("supervisor_heartbeat", {**programs, "reviewers": []}))["reviewers"]
+        for _ in range(6):
+            held = await steward.claim_review(reviewer_id=named["reviewer_id"], project=at.project)
+            await steward.report_outcome(
+                reviewer_id=named["reviewer_id"],
+                review_id=held.review_id,
+                claim_generation=held.claim_generation,
+                outcome="crashed",
+                reason="no memory",
+            )
+    await at.shows(
+        "Problems (1)", f"1 for {PERSON}", "Enter: try again  3 reviewers gave no verdict: no memory; 2 revi"
+    )
+    await at.press("home", "enter")
+    await at.shows("Try them again?")
+    await at.press("y")
+    await at.shows("In the queue again.")
+    assert [(await at.status(one)).attention for one in failed] == [None, None]
 
 
 async def test_an_approval_from_the_list_is_the_persons(at: Stage, review_id: str) -> None:

@@ -128,9 +128,13 @@ def test_agents_that_do_not_agree_in_three_rounds_are_a_problem(page: Page, shop
         if number:
             shop.revise(review, intent="Never good enough")
         shop.verdict(review, "changes_requested", shop.claim(review, "rita"))
+    page.set_viewport_size({"width": 1440, "height": 900})
     page.goto(f"/?project={shop.project}")
     problems = page.get_by_role("region", name="Problems")
-    expect(problems.get_by_role("listitem")).to_contain_text("Three rounds without agreement")
+    row = problems.get_by_role("listitem")
+    expect(row.get_by_role("link", name="Never good enough", exact=True)).to_be_visible()
+    expect(row.locator(".reason")).to_have_text("Three rounds without agreement")
+    assert row.locator(".reason").evaluate("one => one.offsetWidth <= one.parentElement.clientWidth")
     expect(page.get_by_text("Never good enough")).to_have_count(1)
 
 
@@ -164,6 +168,41 @@ def test_a_pool_that_is_paused_is_one_row_with_what_it_holds_up_folded(page: Pag
     expect(problems).to_have_count(0)
 
 
+def test_reviews_at_which_reviewers_failed_are_one_row_with_a_button_that_tries_them_again(
+    page: Page, shop: Desk, axe: Check, shot: Shot
+):
+    steward = Steward(shop)
+    steward.register()
+    failed = [shop.put_up(intent=intent) for intent in ("Sort the names", "Count the names")]
+    reviewer = steward.one()
+    for _ in range(6):
+        steward.fail(reviewer, "crashed", reason='status 1: {"error":{"message":"Overloaded"}}')
+    page.goto(f"/?project={shop.project}")
+    problems = page.get_by_role("region", name="Problems")
+    expect(problems.locator("[data-item]")).to_have_count(1)
+    expect(problems).to_contain_text("3 reviewers gave no verdict: Overloaded; 2 reviews wait")
+    expect(problems.get_by_role("link", name="Sort the names")).to_be_hidden()
+    problems.get_by_text("Which").click()
+    expect(problems.get_by_role("link", name="Count the names")).to_have_attribute("href", f"/reviews/{failed[1]}")
+    axe(page)
+    shot(page, "inbox-failure")
+    age = problems.locator(".since")
+    for width in (1440, 320):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert age.evaluate(
+            "one => { one.textContent = '23 h 59 min ago'; return one.scrollWidth <= one.clientWidth; }"
+        )
+    tops = problems.locator(".act").locator("button, a").evaluate_all("all => all.map(one => one.offsetTop)")
+    assert len(set(tops)) < len(tops)
+    # One that a person took meanwhile stays with them.
+    shop.claim(failed[0], "rita")
+    problems.get_by_role("button", name="Try again").click()
+    expect(page.get_by_role("status").filter(has_text="The reviews are in the queue again.")).to_be_visible()
+    expect(problems).to_have_count(0)
+    assert [shop.status(one)["attention"] for one in failed] == [None, None]
+    assert shop.status(failed[0])["reviewer_id"] == "rita"
+
+
 def test_an_override_of_the_gate_is_a_problem_until_it_is_seen_and_the_next_one_has_the_focus(page: Page, shop: Desk):
     steward = Steward(shop)
     steward.register()
@@ -191,28 +230,39 @@ def test_an_empty_inbox_says_how_to_begin(page: Page, shop: Desk):
 
 
 def test_of_what_is_not_the_persons_ten_of_a_project_stand_unfolded(page: Page, shop: Desk):
-    for number in range(12):
+    shop.put_up(intent="By Ada", proposer_id="ada")
+    for number in range(10):
         shop.put_up(intent=f"Number {number:02}")
+    shop.put_up(intent="Urgent", agent_type="planner")
     page.goto(f"/?project={shop.project}")
-    expect(page.get_by_role("link", name="Number 09", exact=True)).to_be_visible()
-    expect(page.get_by_role("link", name="Number 10", exact=True)).to_be_hidden()
+    free = page.get_by_role("region", name="Unclaimed")
+    expect(free.get_by_role("listitem").first).to_contain_text("Urgent")
+    expect(free.get_by_role("listitem").nth(1)).to_contain_text("By Ada")
+    expect(page.get_by_role("link", name="Number 07", exact=True)).to_be_visible()
+    expect(page.get_by_role("link", name="Number 08", exact=True)).to_be_hidden()
     page.get_by_text(f"2 more in {shop.project}").click()
-    expect(page.get_by_role("link", name="Number 11", exact=True)).to_be_visible()
+    expect(page.get_by_role("link", name="Number 09", exact=True)).to_be_visible()
 
 
-def test_the_title_of_every_page_counts_what_waits(start_broker: StartBroker, browser_windows: OpenWindows, shot: Shot):
+def test_the_title_of_every_page_counts_what_needs_the_person(
+    start_broker: StartBroker, browser_windows: OpenWindows, shot: Shot
+):
     broker = start_broker()
     with Desk(broker.url, fresh_project()) as desk, browser_windows(broker.url) as windows:
         page, other = windows.open("ada"), windows.open("ada")
         page.goto("/")
         other.goto("/you")
         expect(page).to_have_title("Inbox · Tandem")
-        first, _ = desk.put_up(intent="Sort the names"), desk.put_up(intent="Count them")
+        first, second, _ = (desk.put_up(intent=intent) for intent in ("Sort the names", "Count them", "For others"))
+        expect(page.get_by_role("region", name="Unclaimed").get_by_role("listitem")).to_have_count(3)
+        expect(page).to_have_title("Inbox · Tandem")
+        desk.claim(first, "ada")
+        desk.claim(second, "ada")
         expect(page).to_have_title("(2) Inbox · Tandem")
         expect(other).to_have_title("(2) Who are you? · Tandem")
         expect(page.get_by_role("link", name="Inbox , your turn: 2")).to_be_visible()
         shot(page, "inbox")
-        desk.approve(first, "rita")
+        desk.verdict(first, "approved")
         expect(page).to_have_title("(1) Inbox · Tandem")
         expect(other).to_have_title("(1) Who are you? · Tandem")
 
@@ -238,17 +288,19 @@ def test_only_what_is_new_is_told_and_only_once_it_was_asked_for(
         page.goto("/")
         expect(page.get_by_role("status")).to_have_text("live")
         desk.put_up(intent="Before anybody asked")
-        expect(page).to_have_title("(1) Inbox · Tandem")
+        free = page.get_by_role("region", name="Unclaimed").get_by_role("listitem")
+        expect(free).to_have_count(1)
         page.get_by_role("button", name="Notify").click()
         expect(page.get_by_role("button", name="Notifying")).to_be_visible()
         second = desk.put_up(intent="The second")
-        expect(page).to_have_title("(2) Inbox · Tandem")
+        expect(free).to_have_count(2)
         desk.claim(second, "rita")
-        expect(page).to_have_title("(1) Inbox · Tandem")
+        expect(free).to_have_count(1)
         desk.put_up(intent="The third")
-        expect(page).to_have_title("(2) Inbox · Tandem")
+        expect(free).to_have_count(2)
+        page.wait_for_function("window.shown.length > 1")
         assert page.evaluate("window.shown") == ["Tandem: your turn: The second", "Tandem: your turn: The third"]
         page.get_by_role("button", name="Notifying").click()
         desk.put_up(intent="The fourth")
-        expect(page).to_have_title("(3) Inbox · Tandem")
+        expect(free).to_have_count(3)
         assert len(page.evaluate("window.shown")) == 2

@@ -37,7 +37,8 @@ class InboxItem:
         str,
         Field(
             description=(
-                "`review`, `cycle` (the review of a cycle's hand-off), what holds up reviews (`pool` or `reviewer`), or"
+                "`review`, `cycle` (the review of a cycle's hand-off), what holds up reviews (`pool` or `reviewer`),"
+                " `failure` (reviews at which reviewers failed for one reason), or"
                 " `override` (of the last 30 days, that the person has not seen)."
             )
         ),
@@ -50,9 +51,9 @@ class InboxItem:
                 "`answer`, `decide` (a counter-patch), `revise`, `apply`, `revert` (it was rejected), `draft` (a "
                 "remark that is not sent). "
                 "Waiting: `queued` (for a reviewer), `reviewing`, `proposer`. Problems: `attention` "
-                "(reviewers failed), `escalate` (too many rounds), `revert` (rejected, and its commits "
-                "stand); of a pool `paused`, `rate_limited`, `circuit_open`, `lost` (for a day) and `stuck` (it runs "
-                "and took nothing for 30 minutes); of a reviewer `stuck` (a claim ran out and was not released); "
+                "(a person decides), `escalate` (too many rounds), `revert` (rejected, and its commits stand); of a "
+                "pool `paused`, `rate_limited`, `circuit_open`, `lost` (for a day) and `stuck` (it runs and took "
+                "nothing for 30 minutes); of a reviewer `stuck` (silent, or its claim ran out and was not released); "
                 "of an override `overridden`."
             )
         ),

@@ -5,6 +5,7 @@ Every open page reads it again on every event, so it looks at open reviews and a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final
@@ -22,7 +23,8 @@ from tandem.inbox.queries import Special
 from tandem.inbox.rules import InboxContext, ListName, Placement
 from tandem.pool import admin as pool_admin
 from tandem.pool import queries as reviewers
-from tandem.pool.rules import Pool
+from tandem.pool.plan import rules_of
+from tandem.pool.rules import Pool, Reviewer
 from tandem.reviews import views
 from tandem.reviews.context import Services
 from tandem.reviews.rules import Review, State
@@ -42,7 +44,7 @@ _HELD_UP_ROWS: Final = 20
 
 @dataclass(slots=True)
 class _Cause:
-    """A pool, or a reviewer by the id, with the reviews that it holds up."""
+    """A pool, or a reviewer by the id, with the reviews that it holds up, or at which its reviewers failed alike."""
 
     what: Pool | str
     place: Placement
@@ -51,7 +53,7 @@ class _Cause:
     def add(self, review: Review, place: Placement) -> None:
         """Take in a review; what is found by its reviews alone began with the oldest."""
         self.held.append(review)
-        if self.place.why == "stuck":
+        if self.place.why in ("stuck", "attention"):
             self.place = min(self.place, place, key=lambda one: one.since_us)
 
 
@@ -121,14 +123,15 @@ def _filled(
         if found is not None:
             cause(pool.id, pool, found)
     wrong = frozenset(causes)
-    silent = {one.id: one.said().get("silent_us") for one in reviewers.list_live(unit)} if pools else {}
+    silent, full = _silent(unit, pools)
 
     @cache
-    def served_by(name: str) -> tuple[Pool | None, Pool | None]:
-        """The running pool that takes a project, and one that would if it were not for its problem."""
+    def served_by(name: str) -> tuple[Pool | None, Pool | Reviewer | None]:
+        """The running pool that takes a project; one that would but for its problem, or the reviewer that fills it."""
         serving = [pool for pool in pools.values() if services.projects.is_registered(name) and pool.serves(name)]
-        running = next((pool for pool in serving if rules.takes(pool, name, now_us)), None)
-        return running, next((pool for pool in serving if pool.id in wrong), None)
+        running = next((one for one in serving if one.id not in full and rules.takes(one, name, now_us)), None)
+        blocked = (one if one.id in wrong else full[one.id] for one in serving if one.id in wrong or one.id in full)
+        return running, next(blocked, None)
 
     for review, authored in _open(unit, person, project, limit, now_us, by_token=services.authenticator.required):
         standing = review.state == State.REJECTED and inbox.is_standing(unit, review.id)
@@ -139,8 +142,20 @@ def _filled(
         if place.cause is None:
             put(place, review)
         else:
-            cause(place.cause, pools.get(place.cause, place.cause), place).add(review, place)
+            cause(place.cause, pools.get(place.cause.partition(" ")[0], place.cause), place).add(review, place)
     return trays
+
+
+def _silent(unit: Unit, pools: Mapping[str, Pool]) -> tuple[dict[str, int], dict[str, Reviewer]]:
+    """Since when reviewers are silent, and of each full pool that has no others the one that is so longest."""
+    live = reviewers.list_live(unit) if pools else []
+    silent = {one.id: since for one in live if (since := one.said().get("silent_us")) is not None}
+    held, full = reviewers.held_reviews(unit) if silent else {}, dict[str, Reviewer]()
+    for pool in pools.values():
+        own = [one for one in live if one.pool_id == pool.id]
+        if own and all(one.id in held and one.id in silent for one in own) and len(own) >= rules_of(pool).max_pool_size:
+            full[pool.id] = min(own, key=lambda one: silent[one.id])
+    return silent, full
 
 
 def _overrides(unit: Unit, person: str, project: str | None, limit: int, now_us: int) -> list[tuple[Placement, _What]]:
@@ -192,7 +207,7 @@ def _cause(unit: Unit, cause: _Cause, now_us: int) -> InboxItem:
         pool_admin.pool_view(unit, pool, reviewers.list_live(unit, pool.id), now_us) if isinstance(pool, Pool) else None
     )
     return InboxItem(
-        kind="reviewer" if isinstance(what, str) else "pool",
+        kind="failure" if place.why == "attention" else "reviewer" if isinstance(what, str) else "pool",
         why=place.why,
         since=isoformat(place.since_us),
         review=None,

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from textwrap import shorten
 from typing import Final, Literal
 
 from tandem.core.clock import MICROSECONDS
 from tandem.gate.rules import Override
-from tandem.pool.rules import Pool, circuit_seconds, next_try, plainly
+from tandem.pool.rules import Pool, Reviewer, circuit_seconds, failure_cause, next_try, plainly
 from tandem.present.words import duration
-from tandem.reviews.rules import Review, State, next_action
+from tandem.reviews.rules import NO_VERDICT, Review, State, next_action
 
 ListName = Literal["your_turn", "waiting", "problems"]
 Why = Literal[
@@ -50,7 +51,7 @@ class InboxContext:
         now_us: The time.
         authored: Whether the current content is the person's own, so that somebody else gives the verdict.
         pool: The running pool that takes the review's project; None if none does.
-        blocked: A pool for the project that starts nothing now; None if there is none.
+        blocked: A pool for the project that starts nothing now, or the silent reviewer that keeps it full.
         drafted: Whether the person wrote something about it and has not sent it.
         standing: Whether commits of the review stand that nobody took back, as far as hooks told.
         silent_us: Since when the program of its reviewer, one of a pool, neither writes nor works.
@@ -60,7 +61,7 @@ class InboxContext:
     now_us: int
     authored: bool = False
     pool: Pool | None = None
-    blocked: Pool | None = None
+    blocked: Pool | Reviewer | None = None
     drafted: bool = False
     standing: bool = False
     silent_us: int | None = None
@@ -76,7 +77,8 @@ class Placement:
         since_us: Since when; microseconds since the epoch, UTC.
         who: Whom it waits for, where that is known.
         detail: Further facts.
-        cause: The id of the pool or the reviewer that holds it up, and that stands there in its place.
+        cause: The id of the pool or the reviewer that holds it up, and that stands there in its place; where
+            reviewers failed, with how they did behind it.
     """
 
     tray: ListName
@@ -101,11 +103,15 @@ def place(review: Review, around: InboxContext) -> Placement:
 def _problem(review: Review, around: InboxContext) -> Placement | None:
     since = waits_since(review)
     if review.awaits_person is not None:
-        return Placement("problems", "attention", review.updated_at, review.proposer_id, plainly(review.awaits_person))
+        return _attention(review, review.awaits_person, around.pool or around.blocked)
     if review.state == State.REJECTED and around.standing:
-        return Placement("problems", "revert", since, review.proposer_id, review.verdict_reason)
+        return Placement("problems", "revert", since, detail=review.verdict_reason)
     if next_action(review) == "escalate":
-        return Placement("problems", "escalate", since, review.proposer_id, review.verdict_reason)
+        return Placement("problems", "escalate", since, detail=review.verdict_reason)
+    return _stuck(review, around, since)
+
+
+def _stuck(review: Review, around: InboxContext, since: int) -> Placement | None:
     lease = review.lease_expires_at
     is_overdue = lease is not None and around.now_us - lease > OVERDUE_SECONDS * MICROSECONDS
     silent = lease if is_overdue else around.silent_us
@@ -114,8 +120,23 @@ def _problem(review: Review, around: InboxContext) -> Placement | None:
     if not _is_queued(review) or around.drafted or _is_asked(review, around.person):
         return None
     is_late = around.now_us - since > STUCK_SECONDS * MICROSECONDS
-    pool = (around.pool if is_late else None) if around.pool else around.blocked
-    return Placement("problems", "stuck", since, pool_name(pool), cause=pool.id) if pool else None
+    by = (around.pool if is_late else None) if around.pool else around.blocked
+    if isinstance(by, Reviewer):
+        return Placement("problems", "stuck", by.said()["silent_us"], by.id, cause=by.id)
+    return Placement("problems", "stuck", since, pool_name(by), cause=by.id) if by else None
+
+
+def _attention(review: Review, said: str, by: Pool | Reviewer | None) -> Placement:
+    """Where a review stands that waits for a person; those at which a pool's programs failed alike have one cause."""
+    number, _, failure = said.partition(NO_VERDICT)
+    if not failure:
+        return Placement("problems", "attention", review.updated_at, detail=plainly(said))
+    # What `report_outcome` puts before the reason says less than the reason.
+    why = failure_cause(re.sub(r"^\w+: ", "", failure))
+    # Durations and request numbers differ from run to run.
+    alike = re.sub(r"\S*\d\S*", "", why).casefold()
+    detail = f"{number} reviewers gave no verdict: {why}"
+    return Placement("problems", "attention", review.updated_at, detail=detail, cause=f"{by.id if by else ''} {alike}")
 
 
 def _turn(review: Review, around: InboxContext) -> Placement | None:
@@ -200,9 +221,14 @@ def pool_name(pool: Pool) -> str:
 
 
 def cause(pool: Pool | str, place: Placement, waiting: int, now_us: int, why: str = "") -> str:
-    """What happened to a pool, which says `why` it starts nothing, or to a reviewer of that name, in a line."""
+    """What happened to a pool, which says `why` it starts nothing, or to a reviewer of that name, in a line.
+
+    Of reviews at which reviewers failed, how they did.
+    """
     since = duration((now_us - place.since_us) / MICROSECONDS)
     behind = f"; {waiting} review{'s wait' if waiting > 1 else ' waits'}" if waiting else ""
+    if place.why == "attention":
+        return f"{place.detail}{behind}"
     if isinstance(pool, str):
         return f"{pool} has been silent for {since}{behind}"
     name, again = pool_name(pool), next_try(pool.paused_until or pool.circuit_until, now_us).lower()

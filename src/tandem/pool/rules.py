@@ -239,9 +239,8 @@ class Reviewer(NamedTuple):
             return None
         said = self.end_reason or ""
         if self.drain_reason is None or self.quick:
-            known = (cause for cause, sign in _CAUSES.items() if sign.search(said))
-            why = plainly(said.partition(f" {END_OF_LOG}")[0].partition("\n")[0]).rstrip(".")
-            return next(known, "done" if self.exit_code == 0 else why[:_LONGEST_CAUSE] or "lost")
+            why = failure_cause(said)
+            return "done" if self.exit_code == 0 and why not in _CAUSES else why or "lost"
         return _ASKED[DrainReason(self.drain_reason)]
 
     @property
@@ -363,6 +362,13 @@ def plainly(said: str) -> str:
     """The words of a program, without the JSON around them."""
     found = _MESSAGE.search(said)
     return found[1] if found else said.partition('{"')[0].rstrip(" :")
+
+
+def failure_cause(said: str) -> str:
+    """Why a program failed in a few words, the same for all that failed so; empty if it did not say."""
+    known = (cause for cause, sign in _CAUSES.items() if sign.search(said))
+    why = plainly(said.partition(f" {END_OF_LOG}")[0].partition("\n")[0]).rstrip(".")
+    return next(known, why[:_LONGEST_CAUSE])
 
 
 def how_failed(newest: Reviewer | None) -> str:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 _FOLDED_ABOVE: Final = 10
 """Of a project's rows that are not the person's, so many stand unfolded."""
 _OF_OTHERS: Final = ("unclaimed", "waiting")
+_PRIORITIES: Final = ("critical", "normal", "low")
 
 PAUSED: Final = ("paused", "rate_limited", "circuit_open")
 """The states of a pool that a person can end: it is resumed."""
@@ -40,7 +41,11 @@ def sections(found: Any) -> list[Section]:
     """An inbox in the order in which it is read: problems, work for the person, unclaimed reviews, the rest."""
     yours = [one for one in found.your_turn if one.why != "review"]
     others = [one for one in found.waiting if one.why != "queued"]
-    free = [one for one in (*found.your_turn, *found.waiting) if one.why in ("review", "queued")]
+    # The person's own wait for others as well: in the order in which reviewers take them.
+    free = sorted(
+        (one for one in (*found.your_turn, *found.waiting) if one.why in ("review", "queued")),
+        key=lambda one: (_PRIORITIES.index(one.review.priority), one.review.created_at, one.review.review_id),
+    )
     cut = {
         name: getattr(found.counts, name) > len(getattr(found, name)) for name in ("your_turn", "waiting", "problems")
     }
@@ -50,6 +55,17 @@ def sections(found: Any) -> list[Section]:
         Section("unclaimed", "Unclaimed", free, is_cut=bool(free) and (cut["your_turn"] or cut["waiting"])),
         Section("waiting", "Waiting on others", others, is_cut=cut["waiting"]),
     ]
+
+
+def needing(shown: Sequence[Section]) -> int:
+    """How many items need the person: all but those that others could take or have."""
+    return sum(len(one.items) + one.count.endswith("+") for one in shown if one.name not in _OF_OTHERS)
+
+
+def for_person(found: Any) -> list[Any]:
+    """The reviews that are the person's turn or wrong, those at which reviewers failed among them."""
+    items = (one for one in (*found.problems, *found.your_turn) if one.review or one.kind == "failure")
+    return [review for one in items for review in ((one.review,) if one.review else one.holds_up)]
 
 
 def said(item: Any) -> str:
@@ -64,6 +80,8 @@ def helps(item: Any) -> str | None:
     """The command that helps against a cause; None for a review, which one opens."""
     if item.review is not None:
         return None
+    if item.kind == "failure":
+        return f"tandem review retry {item.holds_up[0].review_id}"
     if item.kind == "override":
         project, _, override_id = item.who.rpartition("/")
         return f"tandem gate seen --override-id {override_id} --project {project}"

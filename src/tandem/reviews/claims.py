@@ -20,7 +20,7 @@ from tandem.reviews.context import Services, is_by_person, threshold_of
 from tandem.reviews.finding_contract import lesson_view, view
 from tandem.reviews.requests import ClaimReview, ReleaseClaim, RenewClaim, RetryReview
 from tandem.reviews.rounds import Round, with_turn
-from tandem.reviews.rules import Action, Review, State, step
+from tandem.reviews.rules import NO_VERDICT, Action, Review, State, step
 from tandem.store.base import Unit
 from tandem.store.context import transact
 from tandem.store.event import EventKind
@@ -308,9 +308,7 @@ def take_back(unit: Unit, before: Review, failure: Failure, now_us: int) -> Revi
         return hear_first(unit, before, written, failure.actor, now_us)
     if after.attempts == before.attempts or after.attempts <= claims.RETRIES:
         return written
-    return raise_attention(
-        unit, written, f"{after.attempts} reviewers gave no verdict; the last: {failure.reason}", failure.actor, now_us
-    )
+    return raise_attention(unit, written, f"{after.attempts}{NO_VERDICT}{failure.reason}", failure.actor, now_us)
 
 
 _ASKED: Final = ("question", "answer")
@@ -318,7 +316,7 @@ _ASKED: Final = ("question", "answer")
 
 def hear_first(unit: Unit, before: Review, written: Review, actor: str, now_us: int) -> Review:
     """Have a person read the answer to a question, once the claim of who asked it has ended."""
-    why = f"{before.reviewer_id} asked something, and has no claim any more: a person reads the answer first."
+    why = f"{before.reviewer_id} asked something and no longer holds the claim. A person reads the answer first."
     return raise_attention(unit, written, why, actor, now_us)
 
 

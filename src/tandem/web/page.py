@@ -88,6 +88,7 @@ DONE = {
     "pause_reviewers": "The pool is paused.",
     "spawn_reviewer": "A reviewer starts.",
     "kill_reviewer": "The reviewer was told to end.",
+    "retry_review": "The reviews are in the queue again.",
     "see_override": "Seen. The log keeps the override.",
 }
 """What a page says of an operation that a form on it did."""

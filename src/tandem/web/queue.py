@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 from zlib import crc32
 
 from starlette.responses import Response
 
-from tandem.errors import InvalidInput, TandemError
+from tandem.errors import InvalidInput, InvalidTransition, TandemError
 from tandem.inbox.contract import Inbox
 from tandem.present import inbox
 from tandem.projects.contract import ProjectList
@@ -139,16 +140,25 @@ async def seen(request: PageRequest) -> Response:
     return back(request, "see_override", "/")
 
 
+async def retry(request: PageRequest) -> Response:
+    """Put the reviews at which reviewers failed alike back into the queue, unless they left it meanwhile."""
+    for review_id in request.lists.get("review_id", []):
+        with suppress(InvalidTransition):
+            await request.call("retry_review", review_id=review_id)
+    return back(request, "retry_review", "/")
+
+
 def waiting(found: Inbox | None) -> dict[str, Any]:
     """What the navigation says of an inbox; of none, nothing."""
     if found is None:
-        return {"your_turn": 0, "problems": 0, "reviews": {}}
-    theirs = (one.review for one in (*found.your_turn, *found.problems) if one.review)
+        return {"your_turn": 0, "needing": 0, "problems": 0, "reviews": {}}
+    needing = inbox.needing(inbox.sections(found))
     return {
-        "your_turn": found.counts.your_turn,
+        "your_turn": needing - found.counts.problems,
         "problems": found.counts.problems,
+        "needing": needing,
         # What a notification names, so that only new ones are told.
-        "reviews": {review.review_id: review.intent for review in theirs},
+        "reviews": {review.review_id: review.intent for review in inbox.for_person(found)},
     }
 
 
@@ -156,5 +166,6 @@ ROUTES = (
     PageRoute("/", show_inbox, inbox_rows=_INBOX_ROWS),
     PageRoute("/inbox", show_inbox, inbox_rows=_INBOX_ROWS),
     PageRoute("/inbox/seen", post=seen),
+    PageRoute("/inbox/retry", post=retry),
     PageRoute(_QUEUE, show, close),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import ClassVar
 
@@ -21,6 +22,7 @@ from tandem.cli.review_screen.reviewers import ReviewersScreen
 from tandem.cli.review_screen.screens import ListScreen, LiveScreen, NameDialog, host
 from tandem.cli.terminal import Exit
 from tandem.core.visible import visible_line
+from tandem.errors import InvalidTransition
 from tandem.inbox.contract import Inbox, InboxItem
 from tandem.present import inbox
 from tandem.present.facts import work
@@ -31,7 +33,7 @@ _RENEWAL_SECONDS = 30.0
 _WIDE_COLUMNS = 110
 """From here on there is room for the list of files beside the change."""
 _LIMIT = 100
-_CAUSE, _OVERRIDE = "cause ", "override "
+_CAUSE, _OVERRIDE, _FAILURE, _MORE = "cause ", "override ", "failure ", "more "
 _INTENT = 60
 """Characters of an intent, so that the rest of the row is seen."""
 
@@ -137,6 +139,7 @@ class InboxScreen(ListScreen):
     def __init__(self, desk: ScreenClient) -> None:
         super().__init__(desk)
         self._inbox: Inbox | None = None
+        self._unfolded: set[str] = set()
 
     async def read_again(self) -> None:
         """Ask the broker for the open reviews."""
@@ -149,40 +152,63 @@ class InboxScreen(ListScreen):
         found = self._inbox
         if found is None:
             return
-        number = f"{_LIMIT}+" if found.counts.your_turn > _LIMIT else found.counts.your_turn
-        headline = f"{number} for {self.desk.person}  ·  {self.desk.project or 'all projects'}"
-        sections = [(one.name, one.title, one.count, self._rows(one)) for one in inbox.sections(found)]
-        self.show_rows(headline, sections)
+        shown = inbox.sections(found)
+        number = inbox.needing(shown)
+        count = f"{_LIMIT}+" if number > _LIMIT else number
+        headline = f"{count} for {self.desk.person}  ·  {self.desk.project or 'all projects'}"
+        self.show_rows(headline, [(one.name, one.title, one.count, self._rows(one)) for one in shown])
 
     def _rows(self, section: inbox.Section) -> Iterator[tuple[str, Text]]:
-        for item in (one for _, group in section.groups for one in group):
-            yield _key(item), _row(item, with_project=self.desk.project is None)
-            for review in item.holds_up:
-                said = f"{review.intent}  {review.project}  for {texts.since(review.created_at)}"
-                yield review.review_id, Text(f"      {visible_line(said)}", "dim")
+        is_headed = len(section.groups) > 1 and not self._filter
+        for project, group in section.groups:
+            more = f"{_MORE}{section.name} {project}"
+            # A search looks through all rows.
+            shown = group if self._filter or more in self._unfolded else section.unfolded(group)
+            if is_headed:
+                yield "", Text(f" {visible_line(project)} ({len(group)})", "bold dim")
+            for item in shown:
+                yield _key(item), _row(item, with_project=self.desk.project is None and not is_headed)
+                for review in item.holds_up:
+                    said = f"{review.intent}  {review.project}  for {texts.since(review.created_at)}"
+                    yield review.review_id, Text(f"      {visible_line(said)}", "dim")
+            if len(shown) < len(group):
+                yield more, Text(f"  … {len(group) - len(shown)} more", "dim")
 
     def action_open(self) -> None:
         """Open the highlighted item."""
         if self.chosen.startswith(_CAUSE):
             host(self).push_screen(ReviewersScreen(self.desk, self.chosen.removeprefix(_CAUSE)))
-        elif self.chosen.startswith(_OVERRIDE):
-            self._see(self.chosen.removeprefix(_OVERRIDE))
+        elif self.chosen.startswith((_OVERRIDE, _FAILURE)):
+            self._settle(self.chosen)
+        elif self.chosen.startswith(_MORE):
+            self._unfolded.add(self.chosen)
+            self.show_again()
         elif self.chosen:
             host(self).push_screen(ReviewScreen(self.desk, self.chosen))
 
-    def _see(self, who: str) -> None:
-        """Ask whether an override leaves the person's list."""
-        project, _, override_id = who.rpartition("/")
+    def _settle(self, chosen: str) -> None:
+        """Ask whether an override leaves the person's list, or the reviews of a failure go back into the queue."""
         found = self._inbox.problems if self._inbox else ()
-        told = next((inbox.said(one) for one in found if one.kind == "override" and one.who == who), who)
+        item = next((one for one in found if _key(one) == chosen), None)
+        if item is None:
+            return
+        client, held, person = self.desk.client, item.holds_up, self.desk.person
+        project, _, override_id = (item.who or "").rpartition("/")
+
+        async def retry() -> None:
+            for review in held:
+                with suppress(InvalidTransition):  # meanwhile somebody took it
+                    await client.retry_review(review.review_id)
 
         def answered(yes: str | None) -> None:
-            if yes:
-                client, person = self.desk.client, self.desk.person
+            if yes and item.kind == "failure":
+                self.run_worker(self.attempt(retry(), "In the queue again."))
+            elif yes:
                 seen = client.see_override(override_id=override_id, project=project, person=person)
                 self.run_worker(self.attempt(seen, "Seen. The log keeps the override."))
 
-        host(self).push_screen(confirm(f"{visible_line(told)}\n\nSeen? It leaves your list."), answered)
+        question = "Try them again?" if item.kind == "failure" else "Seen? It leaves your list."
+        host(self).push_screen(confirm(f"{visible_line(inbox.said(item))}\n\n{question}"), answered)
 
     def action_projects(self) -> None:
         """Show all projects, or only the one that the command was called for."""
@@ -199,13 +225,15 @@ def _key(item: InboxItem) -> str:
         return item.review.review_id
     if item.kind == "override":
         return f"{_OVERRIDE}{item.who}"
+    if item.kind == "failure":
+        return f"{_FAILURE}{item.holds_up[0].review_id}"
     return f"{_CAUSE}{item.pool.supervisor_id if item.pool and item.kind == 'pool' else item.who}"
 
 
 def _helps(item: InboxItem) -> str:
     """The keys that help against a cause."""
-    if item.kind == "override":
-        return "Enter: seen"
+    if item.kind in ("override", "failure"):
+        return "Enter: seen" if item.kind == "override" else "Enter: try again"
     if item.pool is not None and item.kind == "reviewer":
         return f"Enter, then {key_of('reviewers', 'end')}: end it"
     resumes = f"Enter, then {key_of('reviewers', 'resume')}: resume it"

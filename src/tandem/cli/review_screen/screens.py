@@ -467,7 +467,8 @@ class ListScreen(LiveScreen):
 
         Args:
             headline: The line above them.
-            sections: The name of each, its title, the number in it, and its rows with their ids.
+            sections: The name of each, its title, the number in it, and its rows with their ids; a row without one is
+                a heading.
             chosen: The row to choose instead; empty for none.
         """
         shown, chosen, top = self._list, chosen or self.chosen, self._list.scroll_offset.y
@@ -477,10 +478,10 @@ class ListScreen(LiveScreen):
             known = list(rows)
             kept = [(key, row) for key, row in known if self._filter.lower() in row.plain.lower()]
             if kept:
-                self._sections[name] = [key for key, _ in kept]
+                self._sections[name] = [key for key, _ in kept if key]
                 shown_of = f"{len(kept)} of {len(known)}" if self._filter else count
                 options.append(Option(Text(f"{title} ({shown_of})", style="bold"), disabled=True))
-                options += (Option(row, id=key) for key, row in kept)
+                options += (Option(row, id=key or None, disabled=not key) for key, row in kept)
         shown.set_options(options or [Option(Text(self.NOTHING, style="dim"), disabled=True)])
         wanted = _nearest(chosen, before, self._sections)
         shown.highlighted = next((at for at, one in enumerate(shown.options) if one.id == wanted), None)

@@ -137,7 +137,7 @@ _REST = {
     "counter_patch_superseded": "let the counter-patch be overtaken",
     "approval_withdrawn": "withdrew the approval",
     "review_closed": "closed it",
-    "attention_raised": "asked for a person's attention",
+    "attention_raised": "left it to a person",
     "attention_cleared": "put it back into the queue",
     "change_rolled_back": "reverted the change",
 }

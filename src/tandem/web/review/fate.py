@@ -8,6 +8,7 @@ from typing import NamedTuple
 from tandem.gate.contract import CommitPage, CommitRecord
 from tandem.inbox.contract import Inbox
 from tandem.landings.contract import LandingList
+from tandem.present.inbox import for_person
 from tandem.present.words import WHY
 from tandem.reviews.answers import AuditPage, ReviewRow
 from tandem.reviews.rules import State
@@ -89,5 +90,4 @@ async def next_review(request: PageRequest, view: ReviewView) -> ReviewRow | Non
     if not request.person.known or view.is_held or view.state == State.PENDING or not request.may("get_inbox"):
         return None
     found: Inbox = request.inbox or await request.call("get_inbox", person=request.person.name, limit=2)
-    rows = (one.review for one in (*found.problems, *found.your_turn) if one.review is not None)
-    return next((row for row in rows if row.review_id != view.review_id), None)
+    return next((row for row in for_person(found) if row.review_id != view.review_id), None)
