@@ -121,6 +121,7 @@ def stocked(url: str, folder: Path) -> Stock:
         added(desk, NOBODY)
         change, plan, mine = _change(desk, shop), _plan(desk), _mine(desk, shop)
         _others(desk, shop)
+        _lesson(desk, shop)
         reviewer = _pool(desk)
     with Crew(url, "webshop") as crew:
         crew.prepare().start("Upload progress")
@@ -197,6 +198,18 @@ def _others(desk: Desk, shop: Sandbox) -> None:
     )  # fmt: skip
     desk.claim(waiting, "codex-2")
     desk.put_up(intent="Keep the cart for a month", diff=edit(shop, docs__cart__md="# Cart\n"), proposer_id="claude-7")
+
+
+def _lesson(desk: Desk, shop: Sandbox) -> None:
+    """A finding that was refuted, which another reviewer upheld."""
+    review = desk.put_up(intent="Note the rates", diff=edit(shop, docs__rates__md="# Rates\n"), proposer_id="claude-7")
+    finding = {"file": "docs/rates.md", "line": 1, "severity": "major", "claim": "A heading says nothing."}
+    desk.verdict(review, "changes_requested", desk.claim(review, "codex-2"), findings=[finding])
+    [one] = desk.do("list_findings", review_id=review)["findings"]
+    about = {"review_id": review, "finding_id": one["finding_id"]}
+    desk.do("answer_finding", **about, answer="refuted", reason="The index is made of them.")
+    upheld = {"finding_id": one["finding_id"], "answer": "upheld"}
+    desk.verdict(review, "approved", desk.claim(review, "codex-3"), answers=[upheld])
 
 
 def _pool(desk: Desk) -> str:
