@@ -46,6 +46,7 @@ ONE_ROW = 50
 """What the head of a page is lower than, in pixels."""
 # The same page in another form: one look of axe is enough, and nobody needs three pictures.
 FORMS = ("review-split", "review-since", "nowhere")
+_HIGHEST_ROW = 250
 _MOST_LINKS = 300
 _MOST_CALLS = 5
 """Operations for a page of the log: its events, its pools, its cycles, and the inbox of the navigation twice."""
@@ -275,3 +276,21 @@ def test_numbers_of_overviews_are_those_of_the_operations(reader: httpx.Client, 
     assert reader.get("/activity").text.count('<tr id="event-') == len(events)
     severities = tuple(str(graded[one]) for one in ("blocker", "major", "minor", "nit"))
     assert texts(reader, "/statistics", r"\bAll (\d+) (\d+) (\d+) (\d+)") == [severities]
+
+
+def test_on_a_phone_settings_stay_whole_and_the_tabs_show_that_there_are_more(
+    kept_windows: OpenWindows, stock: Stock
+) -> None:
+    with kept_windows(stock.url) as windows:
+        page = windows.open("ada", width=390, height=900)
+        visit(page, "project", stock)
+        heights: list[float] = (
+            page.get_by_role("main")
+            .locator("tbody tr")
+            .evaluate_all("all => all.map((one) => one.getBoundingClientRect().height)")
+        )
+        assert 0 < max(heights) < _HIGHEST_ROW
+        lines = page.get_by_text("trusted", exact=True).evaluate("one => one.getClientRects().length")
+        assert lines == 1
+        tabs = page.get_by_role("navigation", name="Pages").get_by_role("list")
+        assert tabs.evaluate("one => one.scrollWidth > one.clientWidth && getComputedStyle(one).maskImage !== 'none'")

@@ -18,8 +18,8 @@ from tandem.webhooks.contract import DeliveryView
 
 _MOST_CYCLES = 200
 _TECHNICAL = (
-    "digest", "generation", "pool", "pid", "incarnation", "rotation", "runner", "tree", "validated", "intent", "quick",
-    "named", "forced", "old", "new",
+    "digest", "generation", "pool", "pid", "incarnation", "rotation", "runner", "tree", "validated", "intent",
+    "feature", "quick", "named", "forced", "old", "new",
 )  # fmt: skip
 _TECHNICAL_ENDINGS = ("_generation", "_id", "_ids", "_hash", "_digest")
 _SAYS_NOTHING = (None, False, "", "normal")
@@ -66,7 +66,7 @@ class Names:
             {
                 name: self._said(name, value)
                 for name, value in event.data.items()
-                if value not in (*_SAYS_NOTHING, event.new)
+                if value not in (*_SAYS_NOTHING, event.new, event.actor)
                 and name not in _TECHNICAL
                 and not name.endswith(_TECHNICAL_ENDINGS)
             }
