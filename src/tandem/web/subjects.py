@@ -1,4 +1,4 @@
-"""Events in a person's words: what happened to what, by whom, and the facts that tell a person something."""
+"""Events in plain words: their subjects, their actors, and the facts that matter to a person."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _NAME = re.compile(r"[\w-]+")
 
 
 class Names:
-    """What people call the subjects and actors of events.
+    """Plain names for the subjects and actors of events.
 
     Args:
         known: The intents of reviews, the hosts of pools and the features of cycles, by their ids.
@@ -39,7 +39,7 @@ class Names:
         self.known = known
 
     def subject(self, event: EventView | DeliveryView, project: str | None = None) -> tuple[str, str | None]:
-        """What an event happened to, and the address of its page, if it has one."""
+        """The subject of an event in words, and the address of its page, if it has one."""
         kind, is_other, rest = event.subject.partition(":")
         if not is_other:
             is_log = kind == "log"
