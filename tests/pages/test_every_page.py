@@ -52,9 +52,8 @@ _MOST_CALLS = 5
 """Operations for a page of the log: its events, its pools, its cycles, and the inbox of the navigation twice."""
 _TECHNICAL = r"\b(?:rv_[0-9a-z]{8}|sv_|ss_)\S*|\{\"|\.\d{6}Z|\b[0-9a-f]{40,}\b"
 """Ids, JSON, microseconds and whole hashes: for programs, and for who asks for them."""
-BELONGS = {
-    "counter-patch": r'json=\{"order|headers=\{"Idem',  # the text of the file, to be edited
-}
+BELONGS = r'json=\{"order|headers=\{"Idem'
+"""Places where it belongs: the code of the change itself, which is shown and edited as it is."""
 LEFT = ("reviewers", "reviewer", "review-of-a-plan")
 """Pages that still have some; a page whose texts are plain leaves this list."""
 
@@ -210,8 +209,7 @@ def texts(reader: httpx.Client, path: str, pattern: str) -> list[str]:
 def test_a_page_shows_names_and_sentences_where_programs_have_ids_and_json(
     reader: httpx.Client, stock: Stock, name: str
 ) -> None:
-    shown = plain(reader, address(name, stock))
-    shown = re.sub(BELONGS[name], "", shown) if name in BELONGS else shown
+    shown = re.sub(BELONGS, "", plain(reader, address(name, stock)))
     assert [shown[max(0, one.start() - 60) : one.end() + 20] for one in re.finditer(_TECHNICAL, shown)] == []
 
 
