@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.acceptance.cycling import Crew
+from tests.acceptance.pooling import ended, started
 from tests.acceptance.receiving import NOBODY, added
 from tests.acceptance.reviewing import Desk
 from tests.git.sandbox import Sandbox
@@ -96,6 +97,7 @@ class Stock:
         plan: A review of a text, of two rounds.
         mine: Ada's own, to which changes are asked.
         cycle: A hand-off cycle under way.
+        reviewer: A reviewer of a pool, which decided and ended.
     """
 
     url: str
@@ -104,6 +106,7 @@ class Stock:
     plan: str
     mine: str
     cycle: str
+    reviewer: str
 
 
 def stocked(url: str, folder: Path) -> Stock:
@@ -118,10 +121,12 @@ def stocked(url: str, folder: Path) -> Stock:
         added(desk, NOBODY)
         change, plan, mine = _change(desk, shop), _plan(desk), _mine(desk, shop)
         _others(desk, shop)
+        _lesson(desk, shop)
+        reviewer = _pool(desk)
     with Crew(url, "webshop") as crew:
         crew.prepare().start("Upload progress")
         crew.hand_over("codex", notes=["The bar asks twice a second."])
-        return Stock(url, "webshop", change, plan, mine, crew.cycle["cycle_id"])
+        return Stock(url, "webshop", change, plan, mine, crew.cycle["cycle_id"], reviewer)
 
 
 def edit(shop: Sandbox, **files: str) -> str:
@@ -193,3 +198,30 @@ def _others(desk: Desk, shop: Sandbox) -> None:
     )  # fmt: skip
     desk.claim(waiting, "codex-2")
     desk.put_up(intent="Keep the cart for a month", diff=edit(shop, docs__cart__md="# Cart\n"), proposer_id="claude-7")
+
+
+def _lesson(desk: Desk, shop: Sandbox) -> None:
+    """A finding that was refuted, which another reviewer upheld."""
+    review = desk.put_up(intent="Note the rates", diff=edit(shop, docs__rates__md="# Rates\n"), proposer_id="claude-7")
+    finding = {"file": "docs/rates.md", "line": 1, "severity": "major", "claim": "A heading says nothing."}
+    desk.verdict(review, "changes_requested", desk.claim(review, "codex-2"), findings=[finding])
+    [one] = desk.do("list_findings", review_id=review)["findings"]
+    about = {"review_id": review, "finding_id": one["finding_id"]}
+    desk.do("answer_finding", **about, answer="refuted", reason="The index is made of them.")
+    upheld = {"finding_id": one["finding_id"], "answer": "upheld"}
+    desk.verdict(review, "approved", desk.claim(review, "codex-3"), answers=[upheld])
+
+
+def _pool(desk: Desk) -> str:
+    """A pool of which a reviewer approved something, and whose others then failed at once; the former."""
+    steward = started(desk, max_pool_size=1)
+    first = steward.one()
+    desk.approve(desk.put_up(intent="Spell the street's name", proposer_id="claude-7"), first)
+    steward.beat(ended(first))
+    said = 'Its program failed at once. The end of its log: {"error": {"code": 429, "message": "Too many requests"}}'
+    for _ in range(4):
+        [name] = [one["reviewer_id"] for one in steward.beat()["reviewers"]] or [
+            desk.do("spawn_reviewer")["reviewer_id"]
+        ]
+        steward.beat(ended(name, 3, quick=True, error=said))
+    return first

@@ -22,9 +22,11 @@ PAGES = {
     "inbox": "/",
     "queue": "/queue",
     "reviewers": "/reviewers",
+    "reviewer": "/reviewers/{reviewer}",
     "cycles": "/cycles",
     "cycle": "/cycles/{project}/{cycle}",
     "activity": "/activity",
+    "activity-by-review": "/activity/reviews",
     "statistics": "/statistics",
     "projects": "/projects",
     "project": "/projects/{project}",
@@ -44,7 +46,16 @@ ONE_ROW = 50
 """What the head of a page is lower than, in pixels."""
 # The same page in another form: one look of axe is enough, and nobody needs three pictures.
 FORMS = ("review-split", "review-since", "nowhere")
+_HIGHEST_ROW = 250
 _MOST_LINKS = 300
+_MOST_CALLS = 5
+"""Operations for a page of the log: its events, its pools, its cycles, and the inbox of the navigation twice."""
+_TECHNICAL = r"\b(?:rv_[0-9a-z]{8}|sv_|ss_)\S*|\{\"|\.\d{6}Z|\b[0-9a-f]{40,}\b"
+"""Ids, JSON, microseconds and whole hashes: for programs, and for who asks for them."""
+BELONGS = r'json=\{"order|headers=\{"Idem'
+"""Places where it belongs: the code of the change itself, which is shown and edited as it is."""
+LEFT = ("reviewers", "reviewer", "review-of-a-plan")
+"""Pages that still have some; a page whose texts are plain leaves this list."""
 
 
 @pytest.fixture(scope="module")
@@ -184,10 +195,36 @@ def _links(text: str, here: str) -> Iterator[str]:
             yield there.path + (f"?{there.query}" if there.query else "")
 
 
+def plain(reader: httpx.Client, path: str) -> str:
+    """A page without its tags."""
+    return html.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", reader.get(path).text)))
+
+
 def texts(reader: httpx.Client, path: str, pattern: str) -> list[str]:
     """All that a pattern finds in a page without its tags."""
-    page = html.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", reader.get(path).text)))
-    return re.findall(pattern, page)
+    return re.findall(pattern, plain(reader, path))
+
+
+@pytest.mark.parametrize("name", [name for name in PAGES if name not in LEFT])
+def test_a_page_shows_names_and_sentences_where_programs_have_ids_and_json(
+    reader: httpx.Client, stock: Stock, name: str
+) -> None:
+    shown = re.sub(BELONGS, "", plain(reader, address(name, stock)))
+    assert [shown[max(0, one.start() - 60) : one.end() + 20] for one in re.finditer(_TECHNICAL, shown)] == []
+
+
+def test_a_page_of_the_log_names_all_that_it_is_about_with_few_operations(reader: httpx.Client, stock: Stock) -> None:
+    before = calls(reader)
+    shown = plain(reader, "/activity")
+    assert calls(reader) - before - 1 <= _MOST_CALLS
+    for told in ("pool on a-host", "Upload progress", "session of codex", "reason Too many requests", "codex-r1"):
+        assert told in shown
+    assert "circuit opened pool on a-host broker reason Too many requests exit code 3 until in " in shown
+
+
+def calls(reader: httpx.Client) -> int:
+    """How many operations the broker has run."""
+    return reader.get("/healthz").json()["data"]["calls"]
 
 
 def test_numbers_on_pages_are_those_of_the_operations(reader: httpx.Client, stock: Stock) -> None:
@@ -206,6 +243,52 @@ def test_numbers_on_pages_are_those_of_the_operations(reader: httpx.Client, stoc
     assert texts(reader, "/statistics", r"Submitted (\d+) Decided (\d+)") == [
         (str(total["submitted"]), str(total["approved"] + total["changes_requested"] + total["rejected"]))
     ]
-    [told] = texts(reader, f"/reviews/{stock.change}", r"(\d+) open findings")
+    [told] = texts(reader, f"/reviews/{stock.change}", r"(\d+) open findings?")
     assert int(told) == findings["open"]
     assert texts(reader, f"/reviews/{stock.change}", r"(\d+) files? ")[0] == str(len(files))
+
+
+def test_numbers_of_overviews_are_those_of_the_operations(reader: httpx.Client, stock: Stock) -> None:
+    with Desk(stock.url, stock.project) as desk:
+        lessons = desk.do("list_lessons")["lessons"]
+        [cycle] = desk.do("list_cycles")["cycles"]
+        handed = desk.do("get_cycle", cycle_id=stock.cycle)["handoffs"]
+        listed = desk.do("list_reviewers")
+        projects = desk.do_unscoped("list_projects")["projects"]
+        settings = desk.do("get_project_settings")["settings"]
+        [webhook] = desk.do_unscoped("list_webhooks")["webhooks"]
+        events = desk.do_unscoped("get_audit_log", limit=100)["events"]
+        graded = desk.do("get_review_stats", since="2001-01-01")["total"]["findings"]
+    assert texts(reader, f"/projects/{stock.project}/lessons", r"Lessons (\d+) ") == [str(len(lessons))] == ["1"]
+    assert texts(reader, "/cycles", r"(\d+) hand-off") == [str(cycle["handoffs"])]
+    assert texts(reader, address("cycle", stock), r"Hand-offs (\d+) ") == [str(len(handed))]
+    [pool], ended = listed["pools"], [one for one in listed["reviewers"] if one["state"] == "terminated"]
+    assert texts(reader, "/reviewers", r"At work (\d+) ") == [str(pool["active"])]
+    assert sum(map(int, texts(reader, "/reviewers", r"(\d+) ended: "))) == len(ended)
+    assert sum(map(int, texts(reader, "/reviewers", r" verdict (\d+) "))) == sum(
+        one["outcomes"].get("verdict", 0) for one in ended
+    )
+    assert reader.get("/projects").text.count('class="row" id="project-') == len(projects)
+    assert reader.get(address("project", stock)).text.count('<th scope="row"') == len(settings)
+    assert texts(reader, "/webhooks", r"(\d+) failed") == [str(webhook["failed"])]
+    assert reader.get("/activity").text.count('<tr id="event-') == len(events)
+    severities = tuple(str(graded[one]) for one in ("blocker", "major", "minor", "nit"))
+    assert texts(reader, "/statistics", r"\bAll (\d+) (\d+) (\d+) (\d+)") == [severities]
+
+
+def test_on_a_phone_settings_stay_whole_and_the_tabs_show_that_there_are_more(
+    kept_windows: OpenWindows, stock: Stock
+) -> None:
+    with kept_windows(stock.url) as windows:
+        page = windows.open("ada", width=390, height=900)
+        visit(page, "project", stock)
+        heights: list[float] = (
+            page.get_by_role("main")
+            .locator("tbody tr")
+            .evaluate_all("all => all.map((one) => one.getBoundingClientRect().height)")
+        )
+        assert 0 < max(heights) < _HIGHEST_ROW
+        lines = page.get_by_text("trusted", exact=True).evaluate("one => one.getClientRects().length")
+        assert lines == 1
+        tabs = page.get_by_role("navigation", name="Pages").get_by_role("list")
+        assert tabs.evaluate("one => one.scrollWidth > one.clientWidth && getComputedStyle(one).maskImage !== 'none'")

@@ -16,7 +16,7 @@ from tandem.reviews import tables as review_tables
 from tandem.reviews.queries import IS_OWN, own_params
 from tandem.reviews.rules import ESCALATION_ROUND, Review, State
 from tandem.store.base import Unit
-from tandem.store.statement import Statement
+from tandem.store.statement import Statement, among, in_pieces
 
 _r = review_tables.reviews.c
 _cr = gate_tables.commit_reviews.c
@@ -71,8 +71,6 @@ _standing = Statement(
 )
 
 
-_SIZES_AT_ONCE: Final = 50
-_size_ids: Final = [f"id{number}" for number in range(_SIZES_AT_ONCE)]
 _round = review_tables.rounds.c
 _open_findings = (
     select(func.count())
@@ -84,7 +82,7 @@ _open_findings = (
 _sizes = Statement(
     select(_r.id, _round.affected_files, _open_findings)
     .join(review_tables.rounds, (_round.review_id == _r.id) & (_round.round == _r.round))
-    .where(_r.id.in_([bindparam(name) for name in _size_ids]))
+    .where(among(_r.id))
 )
 
 
@@ -151,11 +149,8 @@ def list_drafted(unit: Unit, person: str) -> frozenset[str]:
 def list_sizes(unit: Unit, review_ids: Sequence[str]) -> dict[str, dict[str, int]]:
     """How large the current rounds of these reviews are, and how many of their findings are open."""
     found: dict[str, dict[str, int]] = {}
-    for start in range(0, len(review_ids), _SIZES_AT_ONCE):
-        some = review_ids[start : start + _SIZES_AT_ONCE]
-        # The statement has a fixed number of parameters: those that are left name one again.
-        named = [*some, *[some[0]] * (_SIZES_AT_ONCE - len(some))]
-        for review_id, stored, findings in unit.all(_sizes, **dict(zip(_size_ids, named, strict=True))):
+    for some in in_pieces(review_ids):
+        for review_id, stored, findings in unit.all(_sizes, **some):
             files = orjson.loads(stored)
             added, removed = (sum(one.get(name) or 0 for one in files) for name in ("added", "removed"))
             sizes = {"files": len(files), "added": added, "removed": removed, "open_findings": findings}

@@ -49,6 +49,7 @@ _BY_NAME: Final = {
     "verdict": "state",
     "at": "time",
     "since": "time",
+    "until": "time",
     "actor": "person",
     "author": "person",
     "person": "person",

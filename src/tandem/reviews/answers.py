@@ -561,6 +561,9 @@ class AuditPage:
     cursor: Cursor
     changed: Changed
     more: Annotated[bool, Field(description="Whether there are further events already.")]
+    titles: Annotated[
+        dict[str, str], Field(description="The intents of the reviews that the events name, by id."), Shown("hidden")
+    ]
 
 
 @dataclass(frozen=True, slots=True)

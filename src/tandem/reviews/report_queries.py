@@ -5,6 +5,7 @@ A piece of the history is found on an index alone wherever there may be many; on
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, Literal, NamedTuple
@@ -20,7 +21,7 @@ from tandem.store import events
 from tandem.store import tables as log_tables
 from tandem.store.base import Row, Unit
 from tandem.store.event import ALL_TIME, Event, EventKind
-from tandem.store.statement import Statement, aside, stated
+from tandem.store.statement import Statement, among, aside, in_pieces, stated
 
 _r = tables.reviews.c
 _c = log_tables.counters.c
@@ -401,6 +402,15 @@ def _from_place(shape: Shape, statement: Any, order: list[Any]) -> Any:
 
 def _directed(shape: Shape, order: list[Any]) -> list[Any]:
     return [column.desc() for column in order] if shape.sort in _BACKWARDS else order
+
+
+_titles = Statement(select(_r.id, _r.intent).where(among(_r.id)))
+
+
+def titles(unit: Unit, subjects: Iterable[str | None]) -> dict[str, str]:
+    """The intents of the reviews among these subjects, by their ids."""
+    ids = sorted({one for one in subjects if one and ":" not in one})
+    return {review_id: intent for some in in_pieces(ids) for review_id, intent in unit.all(_titles, **some)}
 
 
 _CLOSED_WITHIN = 20

@@ -144,11 +144,10 @@ async def get_audit_log(services: Services, caller: Caller, request: GetAuditLog
             newest = found[-1].seq if len(ahead) > len(found) else newest if stopped is None else stopped
         if found and not more:
             newest = max(newest, found[-1].seq)
+        shown = tuple(views.event(event, hub) for event in found)
+        named = (name for event in shown for name in (event.subject, event.data.get("review_id")))
         return AuditPage(
-            tuple(views.event(event, hub) for event in found),
-            hub.cursor(newest, unit),
-            changed=bool(found),
-            more=more,
+            shown, hub.cursor(newest, unit), changed=bool(found), more=more, titles=reports.titles(unit, named)
         )
 
     async def look() -> tuple[AuditPage, bool]:

@@ -17,7 +17,7 @@ from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import LiteralString
 
     from sqlalchemy import ClauseElement, Executable
@@ -102,6 +102,23 @@ def equal(columns: ReadOnlyColumnCollection[str, Any], *names: str) -> tuple[Col
 def stated(**params: Any) -> dict[str, Any]:
     """The parameters that are not None, of a statement that has a condition for each."""
     return {name: value for name, value in params.items() if value is not None}
+
+
+_AT_ONCE = 50
+_ids = [f"id{number}" for number in range(_AT_ONCE)]
+
+
+def among(column: Any) -> ColumnElement[bool]:
+    """The condition that a column has one of the values that `in_pieces` gives as parameters."""
+    return column.in_([bindparam(name) for name in _ids])
+
+
+def in_pieces(values: Sequence[str]) -> Iterator[dict[str, str]]:
+    """The parameters of `among` for a statement that is run once for each piece of many values."""
+    for start in range(0, len(values), _AT_ONCE):
+        some = values[start : start + _AT_ONCE]
+        # The statement has a fixed number of parameters: those that are left name one again.
+        yield dict(zip(_ids, [*some, *[some[0]] * (_AT_ONCE - len(some))], strict=True))
 
 
 def insert_if_new(table: Table) -> Statement:

@@ -14,6 +14,7 @@ from starlette.responses import Response, StreamingResponse
 
 from tandem.errors import CursorExpired, InvalidInput, TandemError, Unauthenticated, Unavailable
 from tandem.reviews.answers import ActivityFeed, AuditPage
+from tandem.web import subjects
 from tandem.web.page import PageRequest, PageResponse, PageRoute, address
 
 PATH = "/activity"
@@ -26,13 +27,14 @@ async def show(request: PageRequest) -> PageResponse:
     filters = {name: request.query(name) for name in _FILTERS}
     after = request.query("after")
     problem: TandemError | None = None
-    found = AuditPage(events=(), cursor="", changed=False, more=False)
+    found = AuditPage(events=(), cursor="", changed=False, more=False, titles={})
     try:
         found = await request.call("get_audit_log", cursor=after, limit=_ROWS, **filters)
     except (CursorExpired, InvalidInput) as error:
         problem = error
     values = {
         "events": found.events if after else found.events[::-1],
+        "names": await subjects.names(request, found.events, found.titles),
         "filters": filters,
         "labels": _FILTERS,
         "after": after,
@@ -50,6 +52,7 @@ async def feed(request: PageRequest) -> PageResponse:
     found: ActivityFeed = await request.call("get_activity_feed", limit=_ROWS, page=request.query("page"), **filters)
     values = {
         "entries": found.entries,
+        "names": await subjects.names(request, [one.last_event for one in found.entries], {}),
         "filters": filters,
         "is_first": request.query("page") is None,
         "next_address": address(f"{PATH}/reviews", **filters, page=found.next_page) if found.next_page else None,

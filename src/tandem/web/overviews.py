@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from itertools import groupby
-from typing import Any
+from typing import Any, cast
 from urllib.parse import quote
 
 import orjson
@@ -15,7 +15,8 @@ from tandem.gate.contract import ProjectSettings, SettingView
 from tandem.reviews.answers import AuditPage
 from tandem.reviews.finding_contract import LessonPage
 from tandem.web.page import PageRequest, PageResponse, PageRoute, address, see
-from tandem.webhooks.contract import WebhookList
+from tandem.web.subjects import Names, names
+from tandem.webhooks.contract import DeliveryView, WebhookList
 
 _CYCLES = "/cycles"
 _CYCLE_ROWS = 50
@@ -54,6 +55,7 @@ async def show_cycle(request: PageRequest) -> PageResponse:
         "handoffs": found.handoffs[::-1],
         "known": _KNOWN,
         "events": log.events[::-1],
+        "names": Names({**log.titles, found.cycle.cycle_id: found.cycle.feature}),
     }
     return PageResponse("cycle.html", values)
 
@@ -95,6 +97,10 @@ def _shown(value: Any) -> str:
     """A value as people write it."""
     if value in (None, "", [], {}):
         return "–"
+    if isinstance(value, dict):
+        value = [f"{name}: {_shown(one)}" for name, one in cast("dict[str, Any]", value).items()]
+    if isinstance(value, list):
+        return ", ".join(map(_shown, cast("list[Any]", value)))
     return value if isinstance(value, str) else orjson.dumps(value).decode()
 
 
@@ -134,11 +140,14 @@ _DELIVERY_ROWS = 50
 async def show_webhooks(request: PageRequest) -> PageResponse:
     """All webhooks, each with its deliveries."""
     found: WebhookList = await request.call("list_webhooks")
-    deliveries = [
+    deliveries: list[tuple[DeliveryView, ...]] = [
         (await request.call("list_deliveries", webhook_id=one.webhook_id, limit=_DELIVERY_ROWS)).deliveries
         for one in found.webhooks
     ]
-    return PageResponse("webhooks.html", {"webhooks": list(zip(found.webhooks, deliveries, strict=True))})
+    listed = [one for those in deliveries for one in those]
+    called = await names(request, listed, {one.subject: one.title for one in listed if one.title})
+    values = {"webhooks": list(zip(found.webhooks, deliveries, strict=True)), "names": called}
+    return PageResponse("webhooks.html", values)
 
 
 ROUTES = (

@@ -18,7 +18,7 @@ from starlette.responses import Response
 
 from tandem.core.clock import Clock
 from tandem.errors import NotFound
-from tandem.present.facts import details, facts, table, worded
+from tandem.present.facts import brief, facts, table, worded
 from tandem.present.words import duration, reviewer_name
 from tandem.reviews.rules import State
 from tandem.web.diffs.code import shown, spelled
@@ -97,7 +97,7 @@ def environment() -> Environment:
         "shown": shown,
         "spelled": spelled,
         "facts": facts,
-        "details": details,
+        "brief": brief,
         "fact_table": table,
         "worded": worded,
     }

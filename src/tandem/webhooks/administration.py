@@ -11,6 +11,7 @@ from tandem.contract.caller import Caller
 from tandem.core.clock import isoformat
 from tandem.errors import Forbidden, InvalidInput, NotFound, TooLarge
 from tandem.gate.switch import key_of
+from tandem.reviews import report_queries as reports
 from tandem.reviews.context import Services
 from tandem.store import events, pages
 from tandem.store.base import Unit
@@ -110,16 +111,18 @@ async def list_deliveries(services: Services, _caller: Caller, request: ListDeli
     def look(unit: Unit) -> DeliveryList:
         _get(unit, request.webhook_id)
         found = queries.list_deliveries(unit, request.webhook_id, request.limit)
+        titles = reports.titles(unit, (one.subject for one, _ in found))
         return DeliveryList(
             request.webhook_id,
             tuple(
                 shown(
                     DeliveryView,
                     one,
-                    kind=kind,
+                    title=titles.get(one.subject),
                     next_try_at=time_or_none(one.not_before) if one.state == "waiting" else None,
+                    **event,
                 )
-                for one, kind in found
+                for one, event in found
             ),
         )
 

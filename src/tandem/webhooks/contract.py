@@ -154,6 +154,8 @@ class DeliveryView:
     seq: Annotated[int, Field(description="The event's number.", le=LARGEST**2)]
     kind: Annotated[str, Field(description="What happened."), Shown("name")]
     subject: Annotated[str, Field(description="What it happened to.")]
+    title: Annotated[str | None, Field(description="The intent of the review that it happened to; else null.")]
+    actor: Annotated[str, Field(description="Who did it.")]
     state: Annotated[str, Field(description="`waiting`, `delivered` or `failed`.")]
     attempts: Annotated[int, Field(description="How often it was tried.")]
     queued_at: Annotated[str, Field(description="When it was taken from the log.")]

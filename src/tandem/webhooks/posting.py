@@ -187,7 +187,7 @@ async def post(url: str, headers: dict[str, str], body: bytes, *, allow_private:
     except (TimeoutError, httpx.TimeoutException):
         return Reply(None, f"no answer within {SECONDS} s")
     except (NotAllowed, InvalidInput, httpx.HTTPError, OSError, UnicodeError) as error:
-        return Reply(None, _shown(f"{type(error).__name__}: {error}"))
+        return Reply(None, _shown(_plainly(error)))
 
 
 async def _exchange(
@@ -244,6 +244,16 @@ def _problem(address: IpAddress, target: Target, *, allow_private: bool) -> str 
             return None if target.tls else "takes https: http is for this machine"
         case "private":
             return None if allow_private else "is of a private network, which takes --allow-private"
+
+
+def _plainly(error: Exception) -> str:
+    """Why nothing was posted, in the system's words where the connection failed."""
+    if isinstance(error, (NotAllowed, InvalidInput)):
+        return str(error)
+    cause: BaseException | None = error
+    while cause and not (isinstance(cause, OSError) and cause.strerror):
+        cause = cause.__cause__ or cause.__context__
+    return f"It did not answer: {(cause.strerror or '').lower() if isinstance(cause, OSError) else error}."
 
 
 def _shown(text: str) -> str:

@@ -114,7 +114,7 @@ _problem = Statement(
     .limit(1)
 )
 _shown = Statement(
-    select(deliveries, log.c.kind)
+    select(deliveries, log.c.kind, log.c.actor)
     .join(log, log.c.seq == _d.seq)
     .where(_of_one, _d.state == bindparam("state"))
     .order_by(_d.seq.desc())
@@ -235,12 +235,12 @@ def standing(unit: Unit, webhook_id: str) -> Standing:
     )
 
 
-def list_deliveries(unit: Unit, webhook_id: str, limit: int) -> list[tuple[Delivery, str]]:
-    """Deliveries with their events' kinds: failed ones, then waiting ones, then those that arrived; newest first."""
-    found: list[tuple[Delivery, str]] = []
+def list_deliveries(unit: Unit, webhook_id: str, limit: int) -> list[tuple[Delivery, dict[str, str]]]:
+    """Deliveries with their events' kinds and actors: those that failed, wait, then arrived; newest first."""
+    found: list[tuple[Delivery, dict[str, str]]] = []
     for state in ("failed", "waiting", "delivered"):
         rows = unit.all(_shown, webhook_id=webhook_id, state=state, limit=limit - len(found))
-        found += [(Delivery(*row[:-1]), row[-1]) for row in rows]
+        found += [(Delivery(*row[:-2]), {"kind": row[-2], "actor": row[-1]}) for row in rows]
     return found
 
 
