@@ -8,6 +8,7 @@ from urllib.parse import quote
 from starlette.responses import JSONResponse, Response
 
 from tandem.errors import NotFound, TandemError
+from tandem.inbox.contract import Inbox
 from tandem.pool.contract import ReviewerList, ReviewerView
 from tandem.present.inbox import PAUSED
 from tandem.projects.contract import ProjectList
@@ -28,7 +29,7 @@ async def reviewer(request: PageRequest) -> PageResponse:
     """One reviewer with its log."""
     found = await _find(request, request.path("reviewer_id"))
     log = await request.call("get_reviewer_log", reviewer_id=found.reviewer_id, lines=_LINES)
-    return PageResponse("reviewer.html", {"reviewer": found, "log": log})
+    return PageResponse("reviewer.html", {"reviewer": found, "log": log, "address_of": _address})
 
 
 async def log(request: PageRequest) -> Response:
@@ -66,6 +67,8 @@ async def show(request: PageRequest, *, problem: TandemError | None = None) -> P
     values = {
         "pools": found.pools,
         "pauses": PAUSED,
+        "has_room": any(pool.active < pool.max_pool_size for pool in found.pools),
+        "held_up": {} if request.inbox is None else _held_up(request.inbox),
         "at_work": [one for one in found.reviewers if one.state != _ENDED],
         "ended": ended,
         "projects": [one.project for one in projects.projects],
@@ -74,6 +77,12 @@ async def show(request: PageRequest, *, problem: TandemError | None = None) -> P
         "address_of": _address,
     }
     return PageResponse("reviewers.html", values, status=problem.status if problem else 200)
+
+
+def _held_up(inbox: Inbox) -> dict[str, str]:
+    """By pool, the first review that waits for it in vain."""
+    pools = ((one.pool, one.holds_up) for one in inbox.problems if one.kind == "pool")
+    return {pool.supervisor_id: reviews[0].review_id for pool, reviews in pools if pool is not None and reviews}
 
 
 async def _find(request: PageRequest, reviewer_id: str) -> ReviewerView:
