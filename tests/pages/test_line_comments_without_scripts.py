@@ -38,8 +38,8 @@ def test_a_finding_on_a_whole_file(windows: Windows, shop: Desk) -> None:
     page.get_by_label("Your verdict on round 1").fill("Move it.")
     page.get_by_role("button", name="Request changes").click()
     expect(page.locator(".file .unplaced").get_by_text("It belongs elsewhere.")).to_be_visible()
-    [one] = shop.do("list_findings", review_id=review)["findings"]
-    assert (one["file"], one["line"], one["claim"]) == ("a.txt", None, "It belongs elsewhere.")
+    found = [(one["file"], one["line"], one["claim"]) for one in shop.do("list_findings", review_id=review)["findings"]]
+    assert ("a.txt", None, "It belongs elsewhere.") in found
 
 
 def test_comments_on_several_lines_and_a_verdict(windows: Windows, shop: Desk, axe: Check, shot: Shot) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tandem.errors import CursorExpired, InvalidInput, TandemError
+from tandem.pool.rules import readable
 from tandem.present.words import reviewer_name
 from tandem.reviews.answers import AuditPage, EventView
 from tandem.web.page import PageRequest
@@ -53,6 +54,8 @@ TALKING = frozenset(_CONTENT | _SAID | _DECIDED | _PATCH)
 RERUNNING = frozenset(_CONTENT | _DECIDED)
 RETRYING = frozenset(_CONTENT | _HOLD | _DECIDED | _ATTENTION)
 
+_OF_PROGRAMS = frozenset({"claim_released", "review_reclaimed", "attention_raised"})
+"""Their reasons may have the JSON that a reviewer's program wrote."""
 _LIMIT = 200
 _TOLD_LENGTH = 200
 _VERDICTS = {
@@ -106,6 +109,8 @@ def told(event: EventView) -> str:
     data = event.data
     # An event about somebody else than its author (an expiry, say) names both.
     who, reason = reviewer_name(data.get("reviewer_id") or actor), _reason(data)
+    if kind in _OF_PROGRAMS:
+        reason = readable(reason)
     if kind == "review_revised":
         return f"{actor} revised it: round {data.get('round', '?')}"
     if kind == "review_claimed":

@@ -37,7 +37,7 @@ class AvailableActions:
         side: The side that the person speaks for in the discussion.
         in_place: Whether they would do the proposer's part in the proposer's place.
         from_the_side: Whether a message of theirs is a question to the proposer that takes no turn.
-        asked: What comes next, once they have sent such a question and while it waits.
+        asked: The next step, once they have sent such a question and while it waits.
     """
 
     against: Mapping[str, str]
