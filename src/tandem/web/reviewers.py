@@ -8,7 +8,6 @@ from urllib.parse import quote
 from starlette.responses import JSONResponse, Response
 
 from tandem.errors import NotFound, TandemError
-from tandem.inbox.contract import Inbox
 from tandem.pool.contract import ReviewerList, ReviewerView
 from tandem.present.inbox import PAUSED
 from tandem.projects.contract import ProjectList
@@ -64,11 +63,13 @@ async def show(request: PageRequest, *, problem: TandemError | None = None) -> P
     for one in found.reviewers:
         if one.state == _ENDED:
             ended.setdefault(one.end_cause, []).append(one)
+    problems = request.inbox.problems if request.inbox else ()
+    stuck = [one for one in problems if one.kind == "pool" and one.holds_up]
     values = {
         "pools": found.pools,
         "pauses": PAUSED,
         "has_room": any(pool.active < pool.max_pool_size for pool in found.pools),
-        "held_up": {} if request.inbox is None else _held_up(request.inbox),
+        "held_up": {one.pool.supervisor_id: one.holds_up[0].review_id for one in stuck if one.pool},
         "at_work": [one for one in found.reviewers if one.state != _ENDED],
         "ended": ended,
         "projects": [one.project for one in projects.projects],
@@ -77,12 +78,6 @@ async def show(request: PageRequest, *, problem: TandemError | None = None) -> P
         "address_of": _address,
     }
     return PageResponse("reviewers.html", values, status=problem.status if problem else 200)
-
-
-def _held_up(inbox: Inbox) -> dict[str, str]:
-    """By pool, the first review that waits for it in vain."""
-    pools = ((one.pool, one.holds_up) for one in inbox.problems if one.kind == "pool")
-    return {pool.supervisor_id: reviews[0].review_id for pool, reviews in pools if pool is not None and reviews}
 
 
 async def _find(request: PageRequest, reviewer_id: str) -> ReviewerView:

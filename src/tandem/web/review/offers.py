@@ -83,9 +83,7 @@ def offers(view: ReviewView) -> AvailableActions:
     against["withdraw"] = _withdraw(view)
     question = next((one for one in view.discussion if one.id == view.status.question_id), None)
     asked = f"Sent. {_next_speaker(view, side)}" if question is not None and question.author == view.person else ""
-    return AvailableActions(
-        against, side, in_place=not view.is_proposer, from_the_side=from_the_side, asked=asked if from_the_side else ""
-    )
+    return AvailableActions(against, side, not view.is_proposer, from_the_side, asked)
 
 
 def _without_role(view: ReviewView, role: str) -> str:

@@ -216,7 +216,7 @@
     const form = document.getElementById("verdict-form");
     if (send && "look" in event.target.dataset) {
       choose(send);
-      say("Not sent yet: look at what is listed above Approve first. Ctrl Enter then approves.");
+      say("Not sent yet: look at the list above Approve first. Ctrl Enter then approves.");
     } else if (send) form.requestSubmit(form.querySelector(`button[name=verdict][value=${send}]`));
   });
 
