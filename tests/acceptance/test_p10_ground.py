@@ -374,7 +374,7 @@ def test_where_there_is_no_base_branch_the_review_says_so(project: Checked) -> N
     old = project.repo.git("rev-parse", "HEAD~1").strip()
     review, _ = project.submitted(diff=edited(), base=old)
     ground = project.do("get_proposal", review_id=review)["ground"]
-    assert (ground["branch"], ground["stands_on"]) == (None, "its base as it came, without a base branch")
+    assert (ground["branch"], ground["stands_on"]) == (None, "its base commit; no base branch is known")
     review = project.put_up_whole(diff=edited())
     assert project.statuses(review["review_id"]) == {"tests": "passed"}
     project.approve(review["review_id"])

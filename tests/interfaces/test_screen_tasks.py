@@ -227,7 +227,7 @@ async def test_a_stuck_agent_is_found_and_ended_by_three_keys(at: Stage) -> None
 
 
 async def test_enter_on_a_problem_leads_to_the_reviewer_too(at: Stage) -> None:
-    _, name = await _silent(at)
+    held, name = await _silent(at)
     await at.shows("Problems (1)", "Enter, then x: end it")
     ann = Keys(at)
     await ann.press("g", "enter")
@@ -235,6 +235,9 @@ async def test_enter_on_a_problem_leads_to_the_reviewer_too(at: Stage) -> None:
     await at.press("x")
     await at.shows(f"End {name} and take over")
     ann.took(2)
+    await at.press("escape", "escape")
+    await at.opened(held)
+    await at.shows(f"with {name}, claim ends in", f"{name} has been silent for 24 min")
 
 
 async def test_an_override_is_seen_by_two_keys(at: Stage) -> None:
@@ -270,7 +273,7 @@ async def test_a_paused_pool_is_resumed_by_two_keys(at: Stage) -> None:
 async def _silent(at: Stage) -> tuple[str, str]:
     """A review that a reviewer of a pool has, which is silent for 24 minutes: its id, and the reviewer's name."""
     # A secret of its own: a reviewer of an earlier test is none of its pool.
-    secret, about = secrets.token_hex(16), {"incarnation": "ab12"}
+    secret, about = secrets.token_hex(16), {"incarnation": "ab12cd34"}
     held = await at.create()
     async with TandemClient(at.other.session.url) as steward:
         known = {

@@ -54,8 +54,7 @@ _TECHNICAL = r"\b(?:rv_[0-9a-z]{8}|sv_|ss_)\S*|\{\"|\.\d{6}Z|\b[0-9a-f]{40,}\b"
 """Ids, JSON, microseconds and whole hashes: for programs, and for who asks for them."""
 BELONGS = r'json=\{"order|headers=\{"Idem'
 """Places where it belongs: the code of the change itself, which is shown and edited as it is."""
-LEFT = ("reviewers", "reviewer", "review-of-a-plan")
-"""Pages that still have some; a page whose texts are plain leaves this list."""
+
 
 
 @pytest.fixture(scope="module")
@@ -205,7 +204,7 @@ def texts(reader: httpx.Client, path: str, pattern: str) -> list[str]:
     return re.findall(pattern, plain(reader, path))
 
 
-@pytest.mark.parametrize("name", [name for name in PAGES if name not in LEFT])
+@pytest.mark.parametrize("name", PAGES)
 def test_a_page_shows_names_and_sentences_where_programs_have_ids_and_json(
     reader: httpx.Client, stock: Stock, name: str
 ) -> None:

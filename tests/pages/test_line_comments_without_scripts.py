@@ -29,6 +29,19 @@ def comments(shop: Desk, review: str) -> list[tuple[str, int, str]]:
     return [(entry["file"], entry["line"], entry["body"]) for entry in found]
 
 
+def test_a_finding_on_a_whole_file(windows: Windows, shop: Desk) -> None:
+    review = shop.put_up(diff=edited())
+    shop.claim(review, "ada")
+    page = plain(windows, shop, review)
+    page.get_by_label("File", exact=True).select_option("a.txt")
+    page.locator("#comment-body").fill("It belongs elsewhere.")
+    page.get_by_label("Your verdict on round 1").fill("Move it.")
+    page.get_by_role("button", name="Request changes").click()
+    expect(page.locator(".file .unplaced").get_by_text("It belongs elsewhere.")).to_be_visible()
+    found = [(one["file"], one["line"], one["claim"]) for one in shop.do("list_findings", review_id=review)["findings"]]
+    assert ("a.txt", None, "It belongs elsewhere.") in found
+
+
 def test_comments_on_several_lines_and_a_verdict(windows: Windows, shop: Desk, axe: Check, shot: Shot) -> None:
     review = shop.put_up(diff=edited())
     shop.claim(review, "ada")

@@ -245,10 +245,17 @@ def test_a_review_that_reviewers_failed_at_is_tried_again(page: Page, shop: Desk
     steward.register()
     review = shop.put_up()
     reviewer = steward.one()
+    raw = 'API error {"type":"error","error":{"message":"Overloaded"},"request_id":"req_1"}'
     for _ in range(3):
-        steward.fail(reviewer)
+        steward.fail(reviewer, "crashed", reason=raw)
     page.goto(f"/reviews/{review}")
     expect(page.locator("#acts").get_by_text("It waits for a person")).to_be_visible()
+    attention = page.locator("#review-head .attention")
+    expect(attention).to_have_text(
+        "Needs a person: 3 reviewers gave no verdict; the last: crashed: API error Overloaded"
+    )
+    expect(page.locator("main")).not_to_contain_text("request_id")
+    expect(page.locator("#stream").get_by_text("codex-r1 claimed it").first).to_be_visible()
     page.get_by_role("button", name="Try again").click()
     expect(page.get_by_role("button", name="Try again")).to_have_count(0)
     assert shop.status(review)["attention"] is None

@@ -7,10 +7,11 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.acceptance import gating
 from tests.acceptance.pooling import Steward
 from tests.acceptance.reviewing import Desk
 from tests.git.sandbox import Sandbox
-from tests.pages.changes import held, line, long_edited, shown, with_long_file
+from tests.pages.changes import held, line, long_edited, shown, staged, with_long_file
 from tests.pages.windows import Windows
 
 
@@ -39,7 +40,7 @@ def test_after_a_verdict_it_leads_to_the_next_review(page: Page, shop: Desk, win
     page.keyboard.press("Shift+A")
     expect(page.locator("#next-review")).to_have_text(re.compile("^next: "))
     there = page.locator("#next-review").get_attribute("href")
-    page.locator("#next-review").click()
+    page.keyboard.press("]")
     expect(page).to_have_url(re.compile(f"{there}$"))
 
 
@@ -61,6 +62,17 @@ def test_it_tells_of_commits_and_of_rounds_without_agreement(page: Page, shop: D
     page.goto(f"/reviews/{other}")
     expect(bar).to_contain_text("Three rounds without agreement")
     expect(bar).to_contain_text("Round 2: changes requested")
+
+
+def test_it_tells_who_let_the_change_in_without_an_approval_and_why(page: Page, shop: Desk, repo: Sandbox) -> None:
+    repo.write("a.txt", "a hot fix\n")
+    changes = gating.staged(repo)
+    review = shop.put_up(diff=staged(repo))
+    with Desk(shop.url, shop.project, agent="ann") as ann:
+        ann.override(changes=changes, reason="The shop is down.", branch="main")
+    page.goto(f"/reviews/{review}")
+    for place in ("#review-bar", "#acts"):
+        expect(page.locator(place)).to_contain_text("Overridden by ann: The shop is down.")
 
 
 def test_the_cost_of_the_reviews_is_told_and_one_that_is_not_known_is_not_zero(page: Page, shop: Desk) -> None:

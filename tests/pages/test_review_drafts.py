@@ -324,6 +324,12 @@ def test_a_question_from_the_side_and_its_answer(page: Page, shop: Desk, windows
     assert (after["question_id"], after["turn"], after["status"]) == (None, "reviewer", "claimed")
 
 
+def test_after_a_question_about_an_unclaimed_review_the_next_step_is_to_claim_it(page: Page, shop: Desk) -> None:
+    page.goto(f"/reviews/{shop.put_up(diff=edited())}")
+    write(page, f"Ask {PROPOSER}", "Is it tested?", "Ask")
+    expect(page.get_by_text("Sent. No one has claimed this yet: claim it to go on.")).to_be_visible()
+
+
 def test_to_speak_in_the_proposers_place_is_behind_a_menu(page: Page, shop: Desk) -> None:
     review = shop.put_up(diff=edited())
     shop.claim(review, "rita")

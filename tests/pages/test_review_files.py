@@ -32,7 +32,10 @@ def test_viewed_files_are_folded_in_every_window(page: Page, shop: Desk, repo: S
     # It is still so when the page is opened again; the file can be looked at all the same.
     other.reload()
     expect(other.get_by_role("checkbox", name="a.txt")).to_be_checked()
-    other.get_by_role("button", name="Lines of a.txt").click()
+    fold = other.get_by_role("button", name="Lines of a.txt")
+    expect(fold).to_have_attribute("aria-expanded", "false")
+    fold.click()
+    expect(fold).to_have_attribute("aria-expanded", "true")
     expect(other.locator('.file[data-path="a.txt"] table')).to_be_visible()
     other.get_by_role("checkbox", name="a.txt").click()
     for window in (page, other):

@@ -80,6 +80,20 @@ def test_side_by_side_is_remembered(page: Page, shop: Desk, repo: Sandbox, shot:
     expect(page.locator('.file[data-path="a.txt"] table.diff-unified')).to_be_visible()
 
 
+def test_a_printed_review_has_the_change_over_the_whole_width(page: Page, shop: Desk) -> None:
+    shown(page, shop)
+    expect(page.locator("table.diff")).to_be_visible()
+    page.emulate_media(media="print")
+    for selector in ("nav", "#review-bar", "#acts button", ".file-tools"):
+        expect(page.locator(selector).first).to_be_hidden()
+    change, main = page.locator("#change").bounding_box(), page.locator("main").bounding_box()
+    assert change is not None
+    assert main is not None
+    assert change["width"] >= 0.9 * main["width"]
+    expect(page.locator("#stream")).to_be_visible()
+    page.emulate_media(media="screen")  # the window serves other tests, too
+
+
 def test_lines_around_a_change_open_in_place(page: Page, shop: Desk, repo: Sandbox) -> None:
     with_long_file(repo)
     shown(page, shop, diff=long_edited(repo))

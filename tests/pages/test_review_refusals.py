@@ -208,3 +208,22 @@ def _is_ready(broker: BrokerProcess) -> bool:
         return httpx.get(f"{broker.url}/healthz", timeout=60, trust_env=False).is_success
     except httpx.TransportError:
         return False
+
+
+@pytest.mark.parametrize(
+    ("address", "code", "words", "helps"),
+    [
+        ("/nope", "NOT_FOUND", "There is no page at this address.", "Search the queue"),
+        ("/cycles/nope/cy_nope", "NOT_FOUND", "There is no such cycle.", "All cycles"),
+        ("/queue?category=nope", "INVALID_INPUT", "There is no such category.", "Clear"),
+    ],
+)
+def test_a_refusal_is_one_sentence_without_codes_and_says_where_to_go(
+    page: Page, windows: Windows, address: str, code: str, words: str, helps: str
+) -> None:
+    windows.allow("status of 4")
+    page.goto(address)
+    refused = page.get_by_role("alert")
+    expect(refused).to_have_text(words)
+    expect(refused).to_have_attribute("title", code)
+    expect(page.get_by_role("main").get_by_role("link", name=helps)).to_be_visible()

@@ -53,7 +53,12 @@ def hiding(repo: Sandbox) -> str:
 def test_what_cannot_be_seen_is_named_beside_approve_and_opens(
     page: Page, shop: Desk, repo: Sandbox, axe: Check, shot: Shot
 ) -> None:
-    held(page, shop, diff=hiding(repo))
+    review = held(page, shop, diff=hiding(repo))
+    page.keyboard.press("Shift+A")
+    expect(page.locator("#notice")).to_contain_text("Not sent yet: look at the list above Approve first.")
+    expect(page.get_by_label("Your verdict on round 1")).to_be_focused()
+    assert shop.status(review)["status"] == "claimed"
+    page.keyboard.press("Escape")
 
     named = page.locator("#verdict-form .remarks")
     for words in (

@@ -19,6 +19,7 @@ from tandem.pool.rules import (
     NOT_LOGGED_IN,
     Pool,
     next_try,
+    readable,
 )
 from tandem.present.words import duration
 from tandem.reviews.answers import NoReviewer
@@ -105,22 +106,21 @@ def _of_pool(unit: Unit, pool: Pool, review: Review, now_us: int) -> NoReviewer 
     if pool.paused is not None:
         return _of_pause(pool, review, now_us)
     failed = _last_failure(unit, pool, now_us) or ""
+    said = readable(failed) or "it ended at once"
     where = f"{pool.provider} on {pool.host}"
     if NOT_LOGGED_IN in failed:
         login = f" ({LOGINS[pool.provider]})" if pool.provider in LOGINS else ""
-        return _stuck(
-            "not_logged_in", f"No reviewer can work ({where}). {failed}", f"log it in{login}, then: {_RESUME}"
-        )
+        return _stuck("not_logged_in", f"No reviewer can work ({where}). {said}", f"log it in{login}, then: {_RESUME}")
     if CANNOT_START in failed:
         return _stuck(
             "program_missing",
-            f"No reviewer can work ({where}). {failed}",
+            f"No reviewer can work ({where}). {said}",
             f"install it in a folder on the PATH of the broker, then: {_RESUME}",
         )
     if pool.circuit_until is not None:
         return _stuck(
             "circuit_open",
-            f"{CIRCUIT_FAILURES} or more reviewers in a row failed at once; the last: {failed or 'it ended at once'}."
+            f"{CIRCUIT_FAILURES} or more reviewers in a row failed at once; the last: {said}."
             f" {next_try(pool.circuit_until, now_us)}.",
             f"see why (tandem reviewers logs) and correct it, then: {_RESUME}",
         )
@@ -180,4 +180,5 @@ def _of_last_try(unit: Unit, review: Review, now_us: int) -> NoReviewer | None:
     outcome, _, why = str(said or "").partition(": ")
     happened = _HAPPENED.get(outcome, "The reviewer gave no usable answer")
     again = next_try(review.not_before, now_us)
-    return _waits("failed", f"{happened} ({(why or outcome).rstrip('.') or 'no reason given'}). {again}.", review)
+    why = readable(why or outcome).rstrip(".") or "no reason given"
+    return _waits("failed", f"{happened} ({why}). {again}.", review)

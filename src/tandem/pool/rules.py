@@ -371,6 +371,12 @@ def failure_cause(said: str) -> str:
     return next(known, why[:_LONGEST_CAUSE])
 
 
+def readable(said: str) -> str:
+    """A sentence that ends with a program's JSON, with the words of that JSON instead."""
+    before, mark, rest = said.partition('{"')
+    return before + plainly(mark + rest) if mark else said
+
+
 def how_failed(newest: Reviewer | None) -> str:
     """How the newest of several that ended at once did so, in words that go on after their number."""
     cause = newest.end_cause if newest is not None else None

@@ -80,6 +80,7 @@ _BY_NAME: Final = {
 _BY_ENDING: Final = {
     "_at": "time",
     "_until": "time",
+    "_since": "time",
     "_by": "person",
     "_id": "id",
     "_hash": "id",

@@ -289,7 +289,7 @@ def _view(ground: Ground, commits: tuple[UnapprovedCommit, ...], more: int, move
 
 def _place(ground: Ground) -> str:
     if ground.branch is None or ground.tip is None:
-        return "its base as it came, without a base branch"
+        return "its base commit; no base branch is known"
     branch = "the mirror's HEAD" if ground.branch == HEAD else ground.branch
     return f"{branch} at {ground.tip[:_SHORT]}"
 

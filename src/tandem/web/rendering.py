@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import partial
@@ -17,10 +18,12 @@ from markupsafe import Markup
 from starlette.responses import Response
 
 from tandem.core.clock import Clock
-from tandem.errors import NotFound
+from tandem.errors import NotFound, TandemError
+from tandem.pool.rules import readable
 from tandem.present.facts import brief, facts, table, worded
 from tandem.present.words import duration, reviewer_name
 from tandem.reviews.rules import State
+from tandem.server.catalogue import REGISTRY
 from tandem.web.diffs.code import shown, spelled
 from tandem.web.diffs.markdown import markdown
 from tandem.web.page import PageRequest
@@ -63,6 +66,7 @@ class StaticFiles:
         return Response(found[0], media_type=found[1], headers=headers)
 
 
+_PARTS = re.compile(r"(?<=[.;]) ")
 _CATEGORY_WORDS = {
     "plan_review": "Plan",
     "code_change": "Change",
@@ -90,6 +94,8 @@ def environment() -> Environment:
         "category_words": partial(_from_words, _CATEGORY_WORDS),
         "words": words,
         "reviewer_name": reviewer_name,
+        "readable": readable,
+        "refused": refused,
         "sentence": sentence,
         "value": as_text,
         "listed": listed,
@@ -107,6 +113,24 @@ def environment() -> Environment:
 def plain(text: object) -> str:
     """A text in which every character can be seen."""
     return spelled(str(text).replace("\r\n", "\n"))
+
+
+_REFUSED = {
+    "POOL_CAP_REACHED": "The pool has as many reviewers as it may. End one, or wait until one has ended.",
+    "POOL_DISABLED": "The pool is paused, and starts no reviewer. Resume it first.",
+}
+_NAMES_OPERATION = re.compile(rf"(?<!['\w])(?:{'|'.join(one.name for one in REGISTRY)})(?!['\w])")
+_OF_CHOICE = "Input should be '"
+
+
+def refused(error: TandemError) -> str:
+    """A refusal in words for people: it leaves out what names an operation, which agents call."""
+    message = _REFUSED.get(error.code, error.message)
+    if problems := error.details.get("problems"):
+        field, problem = words(problems[0]["field"]), str(problems[0]["problem"])
+        message = f"There is no such {field}." if problem.startswith(_OF_CHOICE) else f"{sentence(field)}: {problem}."
+    kept = [one for one in _PARTS.split(message) if not _NAMES_OPERATION.search(one)]
+    return (" ".join(kept) or "This cannot be done now").rstrip(".;:") + "."
 
 
 def as_text(value: object) -> str:

@@ -28,7 +28,7 @@ async def reviewer(request: PageRequest) -> PageResponse:
     """One reviewer with its log."""
     found = await _find(request, request.path("reviewer_id"))
     log = await request.call("get_reviewer_log", reviewer_id=found.reviewer_id, lines=_LINES)
-    return PageResponse("reviewer.html", {"reviewer": found, "log": log})
+    return PageResponse("reviewer.html", {"reviewer": found, "log": log, "address_of": _address})
 
 
 async def log(request: PageRequest) -> Response:
@@ -63,9 +63,13 @@ async def show(request: PageRequest, *, problem: TandemError | None = None) -> P
     for one in found.reviewers:
         if one.state == _ENDED:
             ended.setdefault(one.end_cause, []).append(one)
+    problems = request.inbox.problems if request.inbox else ()
+    stuck = [one for one in problems if one.kind == "pool" and one.holds_up]
     values = {
         "pools": found.pools,
         "pauses": PAUSED,
+        "has_room": any(pool.active < pool.max_pool_size for pool in found.pools),
+        "held_up": {one.pool.supervisor_id: one.holds_up[0].review_id for one in stuck if one.pool},
         "at_work": [one for one in found.reviewers if one.state != _ENDED],
         "ended": ended,
         "projects": [one.project for one in projects.projects],

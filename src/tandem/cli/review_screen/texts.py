@@ -25,7 +25,9 @@ from tandem.core.texts import loses_cells
 from tandem.core.visible import visible, visible_line
 from tandem.errors import TandemError
 from tandem.git.hunks import parse
+from tandem.pool.rules import readable
 from tandem.present.facts import facts
+from tandem.present.words import reviewer_name
 from tandem.reviews import finding_rules
 from tandem.reviews.answers import DiscussionEntry, Proposal, ReviewHead
 from tandem.reviews.finding_rules import headline as numbers
@@ -129,7 +131,9 @@ def lines(reading: LoadedReview, person: str, since: int | None) -> Text:
     if reading.is_own(person) and status.status in UNDECIDED:
         second.append(f"  {OWN}", style="yellow")
     if status.attention:
-        second.append(f"  {visible_line(status.attention)}", style="bold red")
+        second.append(f"  {visible_line(readable(status.attention))}", style="bold red")
+    elif (none := status.no_reviewer) is not None and none.reason != "no_pool":
+        second.append(f"  {visible_line(none.message)}", style="yellow")
     more = [_checks(reading)] if reading.checks else []
     more += [_findings(reading, person)] if reading.findings else []
     return Text("\n").join((first, second, *more))
@@ -174,10 +178,11 @@ def _held(reading: LoadedReview, person: str) -> str:
     if reading.is_held_by(person):
         return f"yours, {lease(status.lease_expires_at)}."
     if reading.is_held:
-        return f"with {visible_line(status.reviewer_id or 'a reviewer')}, {lease(status.lease_expires_at)}."
+        holder = visible_line(reviewer_name(status.reviewer_id or "a reviewer"))
+        return f"with {holder}, {lease(status.lease_expires_at)}."
     if status.verdict and status.reviewer_id:
         given = GIVEN.get(status.verdict, status.verdict)
-        return f"{visible_line(status.reviewer_id)} {given}."
+        return f"{visible_line(reviewer_name(status.reviewer_id))} {given}."
     return "no one holds it."
 
 
@@ -185,7 +190,7 @@ def claim_first(reading: LoadedReview, person: str) -> str:
     """What a verdict still needs, if somebody else has the claim, or no one; empty if it is the person's."""
     if not reading.is_held:
         return "You have not claimed it; sending claims it first."
-    holder = visible_line(reading.status.reviewer_id or "A reviewer")
+    holder = visible_line(reviewer_name(reading.status.reviewer_id or "A reviewer"))
     return "" if reading.is_held_by(person) else f"{holder} has it; yours can be sent once they have released it."
 
 
@@ -347,7 +352,7 @@ class DiscussionView(VerticalScroll):
 
 def _text(entry: DiscussionEntry) -> Text:
     text = Text()
-    text.append(visible(entry.author), style="bold")
+    text.append(visible(reviewer_name(entry.author)), style="bold")
     text.append(f"  {visible(_what(entry))}")
     text.append(f"  round {entry.round}, {ago(entry.at)}", style="dim")
     if entry.resolved_by:

@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tandem.errors import CursorExpired, InvalidInput, TandemError
+from tandem.pool.rules import readable
+from tandem.present.words import reviewer_name
 from tandem.reviews.answers import AuditPage, EventView
 from tandem.web.page import PageRequest
-from tandem.web.rendering import plain
+from tandem.web.rendering import plain, refused
 
 CONFLICT = 409
 """The status of a form of a page that was too old."""
@@ -52,6 +54,8 @@ TALKING = frozenset(_CONTENT | _SAID | _DECIDED | _PATCH)
 RERUNNING = frozenset(_CONTENT | _DECIDED)
 RETRYING = frozenset(_CONTENT | _HOLD | _DECIDED | _ATTENTION)
 
+_OF_PROGRAMS = frozenset({"claim_released", "review_reclaimed", "attention_raised"})
+"""Their reasons may have the JSON that a reviewer's program wrote."""
 _LIMIT = 200
 _TOLD_LENGTH = 200
 _VERDICTS = {
@@ -101,10 +105,12 @@ async def changes_since(
 
 def told(event: EventView) -> str:
     """Who did what, in a sentence without an end."""
-    kind, actor = event.kind, event.actor
+    kind, actor = event.kind, reviewer_name(event.actor)
     data = event.data
     # An event about somebody else than its author (an expiry, say) names both.
-    who, reason = data.get("reviewer_id") or actor, _reason(data)
+    who, reason = reviewer_name(data.get("reviewer_id") or actor), _reason(data)
+    if kind in _OF_PROGRAMS:
+        reason = readable(reason)
     if kind == "review_revised":
         return f"{actor} revised it: round {data.get('round', '?')}"
     if kind == "review_claimed":
@@ -176,7 +182,7 @@ class FormResult:
         """The refusal, and the remedy; empty if nothing was refused."""
         if self.error is None:
             return ""
-        code, message = self.error.code, self.error.message
+        code, message = self.error.code, refused(self.error)
         return _INSTEAD.get(code) or (f"{message} {_BESIDES[code]}" if code in _BESIDES else message)
 
     @property

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from tandem.contract.operation import Role
+from tandem.present.words import reviewer_name
 from tandem.reviews.rules import Action, Side, State
 from tandem.reviews.unusual import Location, Unusual, counted, of_diff, of_round, of_text
 from tandem.web.diffs.code import shown
@@ -36,12 +37,14 @@ class AvailableActions:
         side: The side that the person speaks for in the discussion.
         in_place: Whether they would do the proposer's part in the proposer's place.
         from_the_side: Whether a message of theirs is a question to the proposer that takes no turn.
+        asked: The next step, once they have sent such a question and while it waits.
     """
 
     against: Mapping[str, str]
     side: Side
     in_place: bool
     from_the_side: bool
+    asked: str
 
     @property
     def comment_how(self) -> str:
@@ -78,7 +81,9 @@ def offers(view: ReviewView) -> AvailableActions:
     }
     against = {name: why_not or _without_role(view, role) for name, (role, why_not) in found.items()}
     against["withdraw"] = _withdraw(view)
-    return AvailableActions(against, side, in_place=not view.is_proposer, from_the_side=from_the_side)
+    question = next((one for one in view.discussion if one.id == view.status.question_id), None)
+    asked = f"Sent. {_next_speaker(view, side)}" if question is not None and question.author == view.person else ""
+    return AvailableActions(against, side, not view.is_proposer, from_the_side, asked)
 
 
 def _without_role(view: ReviewView, role: str) -> str:
@@ -148,15 +153,14 @@ def _message(view: ReviewView, allowed: frozenset[str], side: Side) -> str:
         return _OVER.get(State(view.state), "Nothing is discussed in this state.")
     if view.review.speaker == side:
         said = [entry.author for entry in view.discussion if entry.sender_role == side]
-        sent = f"{said[-1]} wrote last." if said and said[-1] != view.person else "Sent."
+        sent = f"{reviewer_name(said[-1])} wrote last." if said and said[-1] != view.person else "Sent."
         return f"{sent} {_next_speaker(view, side)}"
     return ""
 
 
 def _next_speaker(view: ReviewView, side: Side) -> str:
-    other = view.proposal.proposer_id if side == "reviewer" else view.holder_name
-    if other is not None:
-        return f"{other} comes next."
+    if view.is_held or (side == "reviewer" and view.state != State.PENDING):
+        return f"{view.proposal.proposer_id if side == 'reviewer' else view.holder_name} comes next."
     return "No one has claimed this yet" + ("." if view.is_author else ": claim it to go on.")
 
 
@@ -196,7 +200,7 @@ def _withdraw(view: ReviewView) -> str:
         return ""
     if view.names.include(approver):
         return _without_role(view, Role.REVIEWER)
-    return f"{approver} approved it, and withdraws that, or an operator does."
+    return f"{reviewer_name(approver or '')} approved it, and withdraws that, or an operator does."
 
 
 def _retry(view: ReviewView) -> str:

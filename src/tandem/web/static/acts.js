@@ -214,7 +214,10 @@
     const { choose: verdict, send } = event.target.closest?.("[data-choose], [data-send]")?.dataset || {};
     if (verdict) choose(verdict);
     const form = document.getElementById("verdict-form");
-    if (send) form.requestSubmit(form.querySelector(`button[name=verdict][value=${send}]`));
+    if (send && "look" in event.target.dataset) {
+      choose(send);
+      say("Not sent yet: look at the list above Approve first. Ctrl Enter then approves.");
+    } else if (send) form.requestSubmit(form.querySelector(`button[name=verdict][value=${send}]`));
   });
 
   // -------------------------------------------------------------------------------------------- lease
