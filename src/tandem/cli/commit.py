@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from tandem.bridge.session import Unreachable
 from tandem.cli import persons
-from tandem.cli.committing import Commits, Taken, show_outcome
+from tandem.cli.committing import Commits, Taken, for_git, has_editor, show_outcome
 from tandem.cli.connection_options import ConnectionOptions, TimeoutOption, need_worktree
 from tandem.cli.declared import Argument, Misused
 from tandem.cli.terminal import Exit, going_on, say, show_refusal
@@ -42,6 +42,7 @@ _MESSAGE = re.compile(r" (?:--(?:message|file)[= ]|-([aeinopqsvz]*)[mF] ?)(?:'[^
 """An option of a command line that gives the message, with the flags in the same word."""
 _NO_VERIFY = re.compile(r"--no-v|-[^-]*n")
 _MAY_BE_EMPTY = "--allow-empty-m"
+_AMENDS = "--am"
 _SHORT = 12
 _NOTHING_TO_COMMIT = 1
 
@@ -70,7 +71,7 @@ def commit(
     settings = planning.read(str(Path.cwd())) if gate is None else None
     if settings is not None and settings.found and planning.is_disabled(settings, gate):
         say(f"{planning.DISABLED_REASON} Committing as git does.")
-        return interactively(["commit", *words], os.environ)
+        return interactively(["commit", *words], for_git())
     run = _Run(place, gate, words, options, person.wait_seconds() if timeout is None else timeout)
     try:
         with going_on(run.again):
@@ -101,7 +102,9 @@ class _Run:
         name = persons.caller(options.agent).name
         self._known = OpenReview(place.git_dir, "commit", self._branch, name, session)
         self._commits = Commits(place, quiet=options.as_json)
-        # The message is kept.
+        # The message is kept, that of an amend apart from that of a commit.
+        self._kept = "amends" if any(one.startswith(_AMENDS) for one in words) else "message"
+        self._told: list[str] = []
         whole = shlex.join(["tandem", "commit", *words])
         self.again = _MESSAGE.sub(lambda found: f" -{found[1]}" if found[1] else "", whole)
         self._opened: Session | None = None
@@ -123,7 +126,7 @@ class _Run:
         """Take the next steps, up to the commit if it is approved; the exit status."""
         made, is_renewed = self._made_before(), False
         while True:
-            edits = "message" not in self._known.facts and os.isatty(0) and person.agent_mark() is None
+            edits = self._kept not in self._known.facts and has_editor()
             # Behind the editor only commit-msg keeps git from committing, and with --no-verify git skips that.
             edits = edits and not any(map(_NO_VERIFY.match, self._words))
             taken = self._commits.take(self._words, edits=edits)
@@ -155,22 +158,25 @@ class _Run:
 
     def _with_message(self, taken: Taken, *, edited: bool) -> Taken:
         """The same with the message of this run, else that of an earlier one."""
-        if taken.is_told:
+        text = self._known.facts.get(self._kept) or ""
+        is_amended = self._kept == "amends" and taken.source == ("commit", "HEAD")
+        if taken.is_told and not (text and is_amended):
             may_be_empty = taken.source[0] != "message" or any(one.startswith(_MAY_BE_EMPTY) for one in self._words)
             if not taken.message.strip() and not may_be_empty:
                 raise Misused("The message is empty: say what the change is for.", "-m")
             return taken
-        text = self._known.facts.get("message") or (self._commits.cleaned(taken.message) if edited else "")
+        text = text or (self._commits.cleaned(taken.message) if edited else "")
         if not text.strip():
             raise Misused("Say what the change is for.", "-m")
         self._commits.message_file.write_text(text, "utf-8", "surrogateescape")
+        self._told = [f"--file={self._commits.message_file}"]
         return taken._replace(message=text)
 
     def _keep_message(self, taken: Taken, approved_by: Sequence[str] | None) -> None:
         """Keep the message for the next run, unless this commit leaves the review open that one is kept for."""
         mine = self._known.facts.get("review_id")
         if taken.source[0] in {"", "template", "message"} and (approved_by is None or mine in {None, *approved_by}):
-            self._known.keep(message=taken.message)
+            self._known.keep(**{self._kept: taken.message})
 
     def _approved_by(self, taken: Taken) -> list[str] | None:
         """The reviews by which the gate lets exactly this pass; None if it does not, or none is on."""
@@ -198,8 +204,7 @@ class _Run:
         """Commit exactly this tree, and close its reviews."""
         before = git.head(self._place)
         self._known.keep(making=[taken.tree, before], closes=reviews)
-        told = [] if taken.is_told else [f"--file={self._commits.message_file}"]
-        status = self._commits.make([*told, *self._words], taken.tree)
+        status = self._commits.make([*self._told, *self._words], taken.tree)
         if status:
             return self._ended_by_git(status)
         found = git.head(self._place)
