@@ -23,6 +23,7 @@ from tandem.hooks import judging
 from tandem.rulings import broker_errors, git, person, planning, state
 from tandem.rulings.ask import GateClient
 from tandem.rulings.open_reviews import OpenReview
+from tandem.setup.fresh_machine import identity_problem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,6 +46,7 @@ _MAY_BE_EMPTY = "--allow-empty-m"
 _AMENDS = "--am"
 _SHORT = 12
 _NOTHING_TO_COMMIT = 1
+_FATAL = 128
 
 
 def commit(
@@ -263,6 +265,9 @@ class _Run:
         return Exit.DONE
 
     def _ended_by_git(self, status: int) -> int:
+        unknown = identity_problem(Path.cwd(), os.environ) if status == _FATAL else None
+        if unknown is not None:
+            raise InvalidInput(f"{unknown[0]} So that it does: {unknown[1]}", exit_status=status)
         if self._options.as_json and not status:
             show_outcome(self._done, None, None, Exit.DONE, [], "nothing")
         elif self._options.as_json:
