@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tandem.rulings import pending
+from tandem.rulings.next_steps import BY_COMMIT
 from tandem.rulings.planning import ENFORCED
 from tandem.rulings.state import COMMITS
 from tandem.setup import gate_switch
@@ -226,7 +227,7 @@ def test_a_followed_commit_that_answers_a_finding_is_a_new_round(followed: Gated
     assert more != review
 
 
-ANSWER = "commit it on its branch, as its next round: tandem commit -m 'what it is for'"
+ANSWER = f"commit it on its branch, as its next round: {BY_COMMIT}"
 
 
 def told(gated: Gated, review: str) -> str:
@@ -256,7 +257,7 @@ def test_what_is_said_after_changes_were_requested_ends_in_one_review_and_an_ope
     assert f"then {ANSWER}." in by_tool
     followed.stage({"a.txt": "one\ntwo, in words\nthree\n"})
     if program == "tandem":
-        waiting = start(followed, "-m", "what it is for")
+        waiting = start(followed, "-m", "In words")
         assert waiting.stderr is not None
         assert next((line for line in waiting.stderr if b"in the queue" in line), None) is not None
         followed.decide(review)
@@ -264,7 +265,7 @@ def test_what_is_said_after_changes_were_requested_ends_in_one_review_and_an_ope
         assert (ended.status, f"approved by {review}" in ended.stderr) == (0, True), ended
         assert followed.call("get_review_status", review_id=review)["status"] == "closed"
     else:
-        followed.git("commit", "--quiet", "-m", "what it is for")
+        followed.git("commit", "--quiet", "-m", "In words")
         followed.decide(review)
         assert f"next Go on, then: tandem review close {review}" in told(followed, review)
         assert followed.call("get_review_status", review_id=review)["message"] == "Go on, then close_review."
@@ -283,7 +284,7 @@ def test_a_commit_by_tandem_says_what_its_reviewer_wants(followed: Gated):
     outcome = (asked.data["done"], asked.data["state"], asked.data["commit"], asked.data["exit_status"])
     assert outcome == (["committed"], "changes_requested", followed.head(), asked.status)
     assert asked.data["next"][0].endswith(ANSWER)
-    # What no review takes is committed all the same, and so is what is approved already.
+    # A commit without a review passes all the same, and so does an approved one.
     assert commit(followed, "--allow-empty", "-m", "Nothing").status == 0
     followed.stage({"c.txt": "more\n"})
     followed.approve()

@@ -119,7 +119,7 @@ def test_the_message_of_an_amend_is_kept_and_no_editor_opens_without_a_terminal(
     gated.decide(review_of(first))
     assert commit(gated, *first.stderr.splitlines()[-1].split()[-1:]).status == 0
     assert gated.message() == f"Three\n\nTandem-Review: {review_of(first)}"
-    # An editor would be ended by nobody: what HEAD says stays, also beside a message that waits for another change.
+    # An editor would stay open: HEAD's message stays, also beside the message of another change that waits.
     gated.stage(DIGITS)
     commit(gated, "-m", "Four")
     for words in (("--amend",), ("--amend", "--no-edit")):

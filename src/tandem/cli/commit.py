@@ -138,7 +138,7 @@ class _Run:
                 is_over = made is not None and taken == _NOTHING_TO_COMMIT
                 return self._told_commit(*made) if made and is_over else self._ended_by_git(taken)
             taken = self._with_message(taken, edited=edits)
-            # A hook submits what is followed, or takes it as the next round of a review.
+            # A hook submits a followed commit: as a review, or as the next round of one.
             approved_by = [] if self._is_followed else self._approved_by(taken)
             self._keep_message(taken, approved_by)
             if approved_by is not None:
@@ -205,7 +205,7 @@ class _Run:
         return CommitReview(session, self._place, self._gate, self._options, known, commits, self.again, self._ends)
 
     def _make(self, taken: Taken, reviews: list[str]) -> int | None:
-        """Commit exactly this tree, and close its reviews; None where they are to be followed."""
+        """Commit exactly this tree, and close its reviews; None for `follow`."""
         before = git.head(self._place)
         self._known.keep(making=[taken.tree, before], closes=reviews)
         status = self._commits.make([*self._told, *self._words], taken.tree)

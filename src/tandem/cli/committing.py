@@ -55,12 +55,12 @@ _UNTOLD = frozenset({"", "template"})
 
 
 def has_editor() -> bool:
-    """Whether somebody is there who writes a message in the editor."""
+    """Whether a person at the terminal can write a message in the editor."""
     return os.isatty(0) and person.agent_mark() is None
 
 
 def for_git() -> dict[str, str]:
-    """The environment for git, in which no editor opens where nobody would end it: the message stays as it is."""
+    """The environment for git, in which no editor opens where no one would end it: the message stays the same."""
     return {**os.environ, **({} if has_editor() else {"GIT_EDITOR": ":"})}
 
 

@@ -159,7 +159,7 @@ def _content(status: Mapping[str, Any]) -> str:
 
 
 def _needs_no_commit(status: Mapping[str, Any]) -> bool:
-    """Whether what is approved are words alone, or a commit already."""
+    """Whether the approved content is words alone, or committed already."""
     is_commit = status.get(FOLLOWED) and status.get("counter_patch_status") != "accepted"
     return is_commit or status.get("digest", "") is None
 
