@@ -27,6 +27,7 @@ FACTS: dict[str, tuple[Any, ...]] = {
     "path": (None, "plan.md"),
     "checks": (None, "failed", "doubtful"),
     "revision": (None, "main..HEAD"),
+    "followed": (False, True),
     "unapproved_range": (None, "main..HEAD"),
     "conflict_with": (None, "main"),
     "counter_patch_status": (None, "accepted"),

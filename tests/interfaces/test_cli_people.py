@@ -33,7 +33,8 @@ def test_who_i_am_is_said_once_and_every_command_uses_it(desk: Inside) -> None:
     assert desk.run("me", PERSON).status == 0
     found = desk.run("me", "--json").data
     assert (found["name"], Path(found["source"]).name) == (PERSON, "person.json")
-    assert desk.run("me", "--json", TANDEM_AGENT="carol").data == {"name": "carol", "source": "TANDEM_AGENT"}
+    told = {"name": "carol", "source": "TANDEM_AGENT", "quiet": False}
+    assert desk.run("me", "--json", TANDEM_AGENT="carol").data == told
     review_id = desk.created()
     assert desk.run("review", "proposal", review_id, "--json").data["proposer_id"] == PERSON
     other = desk.created("--agent", "carol")

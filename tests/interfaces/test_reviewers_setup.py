@@ -243,6 +243,9 @@ def test_a_fresh_machine_is_told_what_it_lacks_with_the_line_that_fixes_it(fresh
     (fresh.home / ".gitconfig").write_text("[user]\n\tuseConfigOnly = true\n", "utf-8")
     (fresh.root / "a.txt").write_text("better\n", "utf-8")
     line = "git config --global user.name 'Your Name' && git config --global user.email you@example.com"
+    refused = fresh.run("commit", "--all", "-m", "Better")
+    assert (refused.status, line in refused.unwrapped) == (1, True), refused
+    assert fresh.run("review", "list", "--json").data["reviews"] == []
     assert line in " ".join(fresh.run("submit", "-m", "Better").stderr.split())
     assert any(line in note for note in fresh.run("init", "--yes", "--json").data["notes"])
     git(fresh.root, "config", "user.email", "a@example.invalid")

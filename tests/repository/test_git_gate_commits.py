@@ -10,11 +10,14 @@ from typing import Any
 import pytest
 
 from tandem.rulings import pending
+from tandem.rulings.next_steps import BY_COMMIT
 from tandem.rulings.planning import ENFORCED
 from tandem.rulings.state import COMMITS
 from tandem.setup import gate_switch
 from tandem.setup.gate_switch import GateOptions
 from tests.broker import BrokerProcess
+from tests.commandline import finish
+from tests.repository.committing import NOT_YET, commit, start
 from tests.repository.gating import DIGITS, Gated, gate_on, new_repository
 
 OTHERS = ("free", "followed")
@@ -222,6 +225,83 @@ def test_a_followed_commit_that_answers_a_finding_is_a_new_round(followed: Gated
     followed.git("switch", "--quiet", "main")
     followed.git("merge", "--quiet", "--ff-only", "feature")
     assert more != review
+
+
+ANSWER = f"commit it on its branch, as its next round: {BY_COMMIT}"
+
+
+def told(gated: Gated, review: str) -> str:
+    """What the proposer of a review is told, on one line."""
+    return " ".join(gated.tandem("review", "status", review).stdout.split())
+
+
+def lands(gated: Gated) -> None:
+    """The base branch takes the branch."""
+    gated.git("switch", "--quiet", "main")
+    gated.git("merge", "--quiet", "--ff-only", "feature")
+
+
+@pytest.mark.parametrize("program", ["git", "tandem"])
+def test_what_is_said_after_changes_were_requested_ends_in_one_review_and_an_open_base(followed: Gated, program: str):
+    followed.stage(DIGITS)
+    if program == "tandem":
+        first = commit(followed, "-m", "Digits")
+        [review] = followed.trailers()
+        assert first.status == NOT_YET, first
+        assert f"Go on waiting with: tandem review status {review} --wait" in first.unwrapped
+    else:
+        review = changed(followed, DIGITS, "Digits")
+    followed.decide(review, "changes_requested")
+    assert f"Change it, {ANSWER}" in told(followed, review)
+    by_tool = followed.call("get_review_status", review_id=review)["message"]
+    assert f"then {ANSWER}." in by_tool
+    followed.stage({"a.txt": "one\ntwo, in words\nthree\n"})
+    if program == "tandem":
+        waiting = start(followed, "-m", "In words")
+        assert waiting.stderr is not None
+        assert next((line for line in waiting.stderr if b"in the queue" in line), None) is not None
+        followed.decide(review)
+        ended = finish(waiting)
+        assert (ended.status, f"approved by {review}" in ended.stderr) == (0, True), ended
+        assert followed.call("get_review_status", review_id=review)["status"] == "closed"
+    else:
+        followed.git("commit", "--quiet", "-m", "In words")
+        followed.decide(review)
+        assert f"next Go on, then: tandem review close {review}" in told(followed, review)
+        assert followed.call("get_review_status", review_id=review)["message"] == "Go on, then close_review."
+    assert [(one["review_id"], one["round"]) for one in reviews(followed)] == [(review, 2)]
+    lands(followed)
+
+
+def test_a_commit_by_tandem_says_what_its_reviewer_wants(followed: Gated):
+    followed.stage(DIGITS)
+    waiting = start(followed, "-m", "Digits", "--json")
+    assert waiting.stderr is not None
+    assert next((line for line in waiting.stderr if b"in the queue" in line), None) is not None
+    [review] = followed.trailers()
+    followed.decide(review, "changes_requested")
+    asked = finish(waiting)
+    outcome = (asked.data["done"], asked.data["state"], asked.data["commit"], asked.data["exit_status"])
+    assert outcome == (["committed"], "changes_requested", followed.head(), asked.status)
+    assert asked.data["next"][0].endswith(ANSWER)
+    # A commit without a review passes all the same, and so does an approved one.
+    assert commit(followed, "--allow-empty", "-m", "Nothing").status == 0
+    followed.stage({"c.txt": "more\n"})
+    followed.approve()
+    assert commit(followed, "-m", "More").status == 0
+    assert commit(followed, "-m", "Nothing").status == 1
+
+
+def test_after_a_rejection_the_branch_is_submitted_as_one_change(followed: Gated):
+    review = changed(followed, DIGITS, "Digits")
+    followed.decide(review, "rejected")
+    words, by_tool = told(followed, review), followed.call("get_review_status", review_id=review)["message"]
+    for said in (words, by_tool):
+        assert "Do it differently, " in said
+        assert "commit it on its branch, and submit all of that: tandem submit --branch --wait -m 'why'" in said
+    changed(followed, {"a.txt": "one\nII\nthree\n"}, "Roman")
+    followed.approve("--branch", intent="why")
+    lands(followed)
 
 
 @pytest.mark.parametrize("way", ["commit", "amend", "question", "merge"])

@@ -112,6 +112,23 @@ def test_a_message_given_once_is_kept_and_a_new_one_replaces_it(gated: Gated) ->
     assert gated.message().startswith("Count in digits\n")
 
 
+def test_the_message_of_an_amend_is_kept_and_no_editor_opens_without_a_terminal(gated: Gated) -> None:
+    gated.approved_commit(DIGITS, "Two")
+    gated.stage({"b.txt": "alpha\n2\n"})
+    first = commit(gated, "--amend", "-m", "Three")
+    gated.decide(review_of(first))
+    assert commit(gated, *first.stderr.splitlines()[-1].split()[-1:]).status == 0
+    assert gated.message() == f"Three\n\nTandem-Review: {review_of(first)}"
+    # An editor would stay open: HEAD's message stays, also beside the message of another change that waits.
+    gated.stage(DIGITS)
+    commit(gated, "-m", "Four")
+    for words in (("--amend",), ("--amend", "--no-edit")):
+        gated.stage({"c.txt": " ".join(words)})
+        gated.decide(review_of(commit(gated, *words)))
+        assert commit(gated, *words, GIT_EDITOR="sleep 600 #").status == 0
+        assert gated.message().startswith("Three\n")
+
+
 @pytest.mark.parametrize("words", [["-F", "-"], ["-m", ""]])
 def test_an_empty_message_is_none(gated: Gated, words: list[str]) -> None:
     gated.stage(DIGITS)
@@ -136,6 +153,8 @@ def test_a_commit_of_another_approved_change_leaves_the_open_review_as_it_is(gat
     gated.git("add", "b.txt")
     waits = commit(gated)
     assert (waits.status, "Go on waiting with: tandem commit" in waits.stderr) == (NOT_YET, True), waits
+    # No other command waits without committing.
+    assert ("Wait: tandem commit. " in waits.unwrapped, "--wait" in waits.unwrapped) == (True, False)
     gated.decide(review)
     assert commit(gated).status == 0
     assert gated.message() == f"Letters\n\nTandem-Review: {review}"

@@ -170,10 +170,11 @@ def test_a_person_ends_it_with_quiet_and_reviewers_never_hear_of_it(gated: Gated
     assert "a person's to say" in refused.stderr
     assert gated.tandem("me", "rita").status == 0
     assert "end their turns" in gated.tandem("me", "quiet").stdout
-    assert "You are rita" in gated.tandem("me").stdout
+    assert "me quiet --off' ends that. You are rita" in " ".join(gated.tandem("me").stdout.split())
     assert at_end(gated.root) == ""
     assert told_at_start(gated.root).endswith("The broker runs.")
     assert gated.tandem("me", "quiet", "--off").status == 0
+    assert gated.tandem("me").stdout.startswith("You are rita")
     assert at_end(gated.root, TANDEM_REVIEWER="rev-1") == ""
     assert review in at_end(gated.root)
 

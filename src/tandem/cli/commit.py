@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from tandem.bridge.session import Unreachable
 from tandem.cli import persons
-from tandem.cli.committing import Commits, Taken, show_outcome
+from tandem.cli.committing import Commits, Taken, for_git, has_editor, show_outcome
 from tandem.cli.connection_options import ConnectionOptions, TimeoutOption, need_worktree
 from tandem.cli.declared import Argument, Misused
 from tandem.cli.terminal import Exit, going_on, say, show_refusal
@@ -20,9 +20,11 @@ from tandem.errors import Forbidden, InvalidInput, InvalidTransition, NotFound, 
 from tandem.git.raw import FIELDS, digest_of
 from tandem.git.runner import interactively
 from tandem.hooks import judging
-from tandem.rulings import broker_errors, git, person, planning, state
+from tandem.rulings import broker_errors, git, message, next_steps, person, planning, state
 from tandem.rulings.ask import GateClient
 from tandem.rulings.open_reviews import OpenReview
+from tandem.rulings.state import FOLLOWED
+from tandem.setup.fresh_machine import identity_problem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,6 +44,7 @@ _MESSAGE = re.compile(r" (?:--(?:message|file)[= ]|-([aeinopqsvz]*)[mF] ?)(?:'[^
 """An option of a command line that gives the message, with the flags in the same word."""
 _NO_VERIFY = re.compile(r"--no-v|-[^-]*n")
 _MAY_BE_EMPTY = "--allow-empty-m"
+_AMENDS = "--am"
 _SHORT = 12
 _NOTHING_TO_COMMIT = 1
 
@@ -59,7 +62,7 @@ def commit(
 
     It takes the options of git commit, runs your hooks, submits the result, waits, commits, and closes the review.
     Run it again until it is done: it revises the review if you changed something, and keeps the message that you gave
-    once.
+    once. Where the gate follows commits, it commits first, and waits for the verdict on that.
     """
     words = list(arguments or ())
     if any(map(_INTERACTIVE.fullmatch, words)):
@@ -70,11 +73,12 @@ def commit(
     settings = planning.read(str(Path.cwd())) if gate is None else None
     if settings is not None and settings.found and planning.is_disabled(settings, gate):
         say(f"{planning.DISABLED_REASON} Committing as git does.")
-        return interactively(["commit", *words], os.environ)
+        return interactively(["commit", *words], for_git())
     run = _Run(place, gate, words, options, person.wait_seconds() if timeout is None else timeout)
     try:
         with going_on(run.again):
-            return run.end()
+            ended = run.end()
+        return run.follow() if ended is None else ended
     finally:
         run.close()
 
@@ -100,8 +104,11 @@ class _Run:
         session = (person.origin(place.top or place.git_dir) or {}).get("session")
         name = persons.caller(options.agent).name
         self._known = OpenReview(place.git_dir, "commit", self._branch, name, session)
+        self._is_followed = gate is not None and planning.enforcement(gate, self._branch) == FOLLOWED
         self._commits = Commits(place, quiet=options.as_json)
-        # The message is kept.
+        # The message is kept, that of an amend apart from that of a commit.
+        self._kept = "amends" if any(one.startswith(_AMENDS) for one in words) else "message"
+        self._told: list[str] = []
         whole = shlex.join(["tandem", "commit", *words])
         self.again = _MESSAGE.sub(lambda found: f" -{found[1]}" if found[1] else "", whole)
         self._opened: Session | None = None
@@ -119,11 +126,11 @@ class _Run:
         if self._opened is not None:
             self._opened.close()
 
-    def end(self) -> int:
-        """Take the next steps, up to the commit if it is approved; the exit status."""
+    def end(self) -> int | None:
+        """Take the next steps, up to the commit if it is approved; the exit status, or None for `follow`."""
         made, is_renewed = self._made_before(), False
         while True:
-            edits = "message" not in self._known.facts and os.isatty(0) and person.agent_mark() is None
+            edits = self._kept not in self._known.facts and has_editor()
             # Behind the editor only commit-msg keeps git from committing, and with --no-verify git skips that.
             edits = edits and not any(map(_NO_VERIFY.match, self._words))
             taken = self._commits.take(self._words, edits=edits)
@@ -131,7 +138,8 @@ class _Run:
                 is_over = made is not None and taken == _NOTHING_TO_COMMIT
                 return self._told_commit(*made) if made and is_over else self._ended_by_git(taken)
             taken = self._with_message(taken, edited=edits)
-            approved_by = self._approved_by(taken)
+            # A hook submits a followed commit: as a review, or as the next round of one.
+            approved_by = [] if self._is_followed else self._approved_by(taken)
             self._keep_message(taken, approved_by)
             if approved_by is not None:
                 return self._make(taken, approved_by)
@@ -155,22 +163,24 @@ class _Run:
 
     def _with_message(self, taken: Taken, *, edited: bool) -> Taken:
         """The same with the message of this run, else that of an earlier one."""
-        if taken.is_told:
+        text = self._known.facts.get(self._kept) or ""
+        if taken.is_told and not (text and self._kept == "amends" and taken.source == ("commit", "HEAD")):
             may_be_empty = taken.source[0] != "message" or any(one.startswith(_MAY_BE_EMPTY) for one in self._words)
             if not taken.message.strip() and not may_be_empty:
                 raise Misused("The message is empty: say what the change is for.", "-m")
             return taken
-        text = self._known.facts.get("message") or (self._commits.cleaned(taken.message) if edited else "")
+        text = text or (self._commits.cleaned(taken.message) if edited else "")
         if not text.strip():
             raise Misused("Say what the change is for.", "-m")
         self._commits.message_file.write_text(text, "utf-8", "surrogateescape")
+        self._told = [f"--file={self._commits.message_file}"]
         return taken._replace(message=text)
 
     def _keep_message(self, taken: Taken, approved_by: Sequence[str] | None) -> None:
         """Keep the message for the next run, unless this commit leaves the review open that one is kept for."""
         mine = self._known.facts.get("review_id")
         if taken.source[0] in {"", "template", "message"} and (approved_by is None or mine in {None, *approved_by}):
-            self._known.keep(message=taken.message)
+            self._known.keep(**{self._kept: taken.message})
 
     def _approved_by(self, taken: Taken) -> list[str] | None:
         """The reviews by which the gate lets exactly this pass; None if it does not, or none is on."""
@@ -194,12 +204,11 @@ class _Run:
         session, known, commits = self._session, self._known, self._commits
         return CommitReview(session, self._place, self._gate, self._options, known, commits, self.again, self._ends)
 
-    def _make(self, taken: Taken, reviews: list[str]) -> int:
-        """Commit exactly this tree, and close its reviews."""
+    def _make(self, taken: Taken, reviews: list[str]) -> int | None:
+        """Commit exactly this tree, and close its reviews; None for `follow`."""
         before = git.head(self._place)
         self._known.keep(making=[taken.tree, before], closes=reviews)
-        told = [] if taken.is_told else [f"--file={self._commits.message_file}"]
-        status = self._commits.make([*told, *self._words], taken.tree)
+        status = self._commits.make([*self._told, *self._words], taken.tree)
         if status:
             return self._ended_by_git(status)
         found = git.head(self._place)
@@ -211,7 +220,23 @@ class _Run:
             )
         self._done.append("committed")
         self._close(found, is_approved=True)
-        return self._told_commit(found, reviews)
+        return None if self._is_followed else self._told_commit(found, reviews)
+
+    def follow(self) -> int:
+        """Wait for the verdict on the commit that was made, and close its reviews; the exit status."""
+        made = git.head(self._place) or ""
+        named = message.values(git.read_commit(self._place, made)[1], message.REVIEW)
+        reviews = [one for one in named if one != message.UNREVIEWED]
+        for review_id in reviews:
+            self.again = next_steps.wait(review_id)
+            review = self._reviewer_side()
+            with going_on(self.again):
+                status = review.waited(self._session.data("get_review_status", {"review_id": review_id}))
+            if not review.is_approved(status):
+                return review.tell(status, self._done, made)
+        self._known.keep(closes=reviews)
+        self._close(made, is_approved=True)
+        return self._told_commit(made, reviews)
 
     def _made_before(self) -> tuple[str, list[str]] | None:
         """The commit that an earlier run, or git alone, has made, with its reviews, which are closed; else None."""
@@ -258,6 +283,9 @@ class _Run:
         return Exit.DONE
 
     def _ended_by_git(self, status: int) -> int:
+        unknown = identity_problem(Path.cwd(), os.environ) if status else None
+        if unknown is not None:
+            raise InvalidInput(f"{unknown[0]} So that it does: {unknown[1]}", exit_status=status)
         if self._options.as_json and not status:
             show_outcome(self._done, None, None, Exit.DONE, [], "nothing")
         elif self._options.as_json:

@@ -65,7 +65,7 @@ class CommitReview:
         self._known.keep(again=self._again)
         status = self._known.status(self._session)
         if status is not None and status["digest"] == digest:
-            return self._waited({**status, "existed": True})
+            return self.waited(status)
         is_as_submitted = self._known.facts.get("digest") == digest
         if status is not None and is_as_submitted and status["status"] not in {"rejected", "closed"}:
             self._bring(status, taken)
@@ -83,7 +83,7 @@ class CommitReview:
         self.done.append("submitted")
         what = "is there already" if created["existed"] else "is up"
         say(f"{created['review_id']} {what}, round {created['round']}")
-        return self._waited(created)
+        return self.waited(created)
 
     def _request(self, content: dict[str, Any]) -> dict[str, Any]:
         with sources.here() as repository:
@@ -100,9 +100,10 @@ class CommitReview:
             }
         )
 
-    def _waited(self, created: dict[str, Any]) -> dict[str, Any]:
+    def waited(self, created: dict[str, Any]) -> dict[str, Any]:
+        """Where a review stands once there is news; it is told by its status, or by the answer to `create_review`."""
         left = None if self._ends is None else max(0.0, self._ends - time.monotonic())
-        return data_of(await_verdict(self._session, created, left))
+        return data_of(await_verdict(self._session, {"existed": True, **created}, left))
 
     def _bring(self, status: dict[str, Any], taken: Taken) -> None:
         """Bring the files, which are as they were submitted, to the round that the review has by now.
@@ -132,15 +133,15 @@ class CommitReview:
         self.done.append("brought")
         say(f"Your files have round {status['round']} of {status['review_id']} now.")
 
-    def tell(self, status: dict[str, Any], done: Sequence[str]) -> int:
-        """Say where the review stands, and the command to go on with."""
+    def tell(self, status: dict[str, Any], done: Sequence[str], made: str | None = None) -> int:
+        """Say where the review stands, of a commit if it is made, and the command to go on with."""
         ended = verdict_status(status)
         if status["status"] == "closed":
             # Told once: the next run submits it again, as what follows that one.
             self._known.keep(review_id=None, follows=status["review_id"])
         steps = next_steps.commands(status)
         if self._options.as_json:
-            show_outcome(done, status["review_id"], None, ended, steps, status["status"])
+            show_outcome(done, status["review_id"], made, ended, steps, status["status"])
         else:
             show(render("ReviewStatus", record(status)))
         if ended is Exit.WAITING and status["next_action"] == "wait":

@@ -21,7 +21,7 @@ from tandem.core import platforms
 from tandem.core.files import write_atomically
 from tandem.git.place import first_line
 from tandem.git.runner import started
-from tandem.rulings import git
+from tandem.rulings import git, person
 from tandem.rulings.state import FOLDER
 
 if TYPE_CHECKING:
@@ -52,6 +52,16 @@ _OF_STDIN = re.compile(r"-|--[a-z-]+=-|-[aeinopqsvz]*F-")
 """A word by which git reads standard input."""
 _UNTOLD = frozenset({"", "template"})
 """Where git has a message from that no one wrote for this commit."""
+
+
+def has_editor() -> bool:
+    """Whether a person at the terminal can write a message in the editor."""
+    return os.isatty(0) and person.agent_mark() is None
+
+
+def for_git() -> dict[str, str]:
+    """The environment for git, in which no editor opens where no one would end it: the message stays the same."""
+    return {**os.environ, **({} if has_editor() else {"GIT_EDITOR": ":"})}
 
 
 class Taken(NamedTuple):
@@ -124,7 +134,7 @@ class Commits:
 
     def _run(self, step: str, words: Sequence[str], **more: str) -> int:
         environment = {
-            **os.environ,
+            **for_git(),
             "TANDEM_COMMIT_STEP": step,
             "TANDEM_COMMIT_FOLDER": str(self.folder),
             "TANDEM_COMMIT_PARAMETERS": os.environ.get("GIT_CONFIG_PARAMETERS", ""),

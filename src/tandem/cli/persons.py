@@ -25,6 +25,7 @@ Answer = TypeVar("Answer")
 
 _VERSION = 1
 _QUIET = "quiet"
+_QUIETLY = "end their turns without news of their reviews"
 _LONGEST = 200
 """The longest name that the broker takes, in characters."""
 
@@ -298,10 +299,13 @@ def me(
             )
         if name == _QUIET:
             remember(quiet=not off)
-            said = "go on again with news of their reviews" if off else "end their turns without news of their reviews"
+            said = "go on again with news of their reviews" if off else _QUIETLY
             return tell({"quiet": not off}, f"Your agents {said}", as_json=as_json)
         remember(name=checked(name, "NAME"))
     found = CallerName(stated, "TANDEM_AGENT") if (stated := os.environ.get("TANDEM_AGENT")) else caller()
+    is_quiet = person.is_quiet()
+    quiet = f"Your agents {_QUIETLY}; 'tandem me quiet --off' ends that. " if is_quiet else ""
     if found.name is None:
-        raise NotFound(f"There is no name for you yet. Say it once: tandem me {suggested() or 'NAME'}")
-    return tell(asdict(found), f"You are {found.name}: from {found.source}", as_json=as_json)
+        raise NotFound(f"{quiet}There is no name for you yet. Say it once: tandem me {suggested() or 'NAME'}")
+    said = f"{quiet}You are {found.name}: from {found.source}"
+    return tell({**asdict(found), "quiet": is_quiet}, said, as_json=as_json)

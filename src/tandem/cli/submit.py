@@ -381,7 +381,8 @@ class _Remarks:
         if data.get("attention") is None:
             why = self._why_none["message"]
             say(f"No reviewer comes: {why}" if self._why_none["needs_person"] else why)
-        say(self._why_none["remedy"])
+        waits = next_steps.wait(data["review_id"])
+        say(self._why_none["remedy"].replace(f"tandem review status {data['review_id']} --wait", waits))
         if self._why_none["needs_person"] and agent_mark() is not None:
             say(_STOP)
 

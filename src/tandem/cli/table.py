@@ -10,7 +10,7 @@ from tandem.cli.declared import Command, Parameter
 
 COMMANDS: dict[str, Command] = {
     "commit": Command(
-        "tandem.cli.commit:commit", "Have your change reviewed, and commit exactly that once it is approved.\n\nIt takes the options of git commit, runs your hooks, submits the result, waits, commits, and closes the review.\nRun it again until it is done: it revises the review if you changed something, and keeps the message that you gave\nonce.",
+        "tandem.cli.commit:commit", "Have your change reviewed, and commit exactly that once it is approved.\n\nIt takes the options of git commit, runs your hooks, submits the result, waits, commits, and closes the review.\nRun it again until it is done: it revises the review if you changed something, and keeps the message that you gave\nonce. Where the gate follows commits, it commits first, and waits for the verdict on that.",
         Parameter("arguments", many=True, help="Those of git commit, unchanged.", metavar="[OPTIONS OF git commit]", valued=("-m", "-F", "-C", "-c", "-t", "--message", "--file", "--reuse-message", "--reedit-message", "--template", "--author", "--date", "--cleanup", "--fixup", "--squash", "--trailer", "--pathspec-from-file")),
         Parameter("timeout", "--timeout", kind="number", min=0, help="How long to wait; default: as long as it takes, for an agent as long as its client allows.", metavar="SECONDS"),
         Parameter("broker", "--broker", variable="TANDEM_BROKER", group="options", help="The broker, or several on one database: URL,URL; default: the one on this machine.", metavar="URL", panel="Common options"),

@@ -109,6 +109,7 @@ class Onward:
     message: NextMessage = ""
     no_reviewer: Annotated[NoReviewer | None, NO_REVIEWER, Shown("hidden")] = None
     revision: Revision | None = None
+    followed: Annotated[bool, Field(description="Whether the next commit is its next round."), Shown("hidden")] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

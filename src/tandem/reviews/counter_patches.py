@@ -119,7 +119,7 @@ async def reject_counter_patch(services: Services, caller: Caller, request: Reje
 
 
 def _decided(unit: Unit, services: Services, review: Review, patch: CounterPatch) -> CounterPatchDecided:
-    onward = views.onward(unit, services, review, "revision")
+    onward = views.onward(unit, services, review, "revision", "followed")
     return views.answer(CounterPatchDecided, services.waits, unit, review, counter_patch_id=patch.id, **onward)
 
 

@@ -308,5 +308,5 @@ def _created(
         affected_files=content.affected_files,
         notes=content.notes or (),
         existed=existed,
-        **views.onward(unit, services, review, "path", "revision"),
+        **views.onward(unit, services, review, "path", "revision", "followed"),
     )

@@ -23,6 +23,7 @@ from tandem.reviews.queries import RoundContent
 from tandem.reviews.rounds import CounterPatch
 from tandem.reviews.rules import ESCALATION_ROUND, PRIORITIES, Review, State, next_action
 from tandem.rulings import next_steps
+from tandem.rulings.state import FOLLOWED
 from tandem.store.base import Unit
 from tandem.store.event import Event
 from tandem.store.waits import WaitHub
@@ -100,11 +101,13 @@ def _with_facts(unit: Unit, services: Services, review: Review) -> tuple[Review,
 
     Its checks are doubtful where what has passed stands on something that keeps the gate closed.
     """
-    about: dict[str, Any] = {}
+    about: dict[str, Any] = {"followed": False}
     if review.state in _DECIDED:
         current = reviews.get_round(unit, review.id, review.round)
-        revision = str(orjson.loads(current.metadata).get(next_steps.REVISION) or "")
+        metadata = orjson.loads(current.metadata)
+        revision = str(metadata.get(next_steps.REVISION) or "")
         about = {"path": current.path, "revision": revision if _REVISION.fullmatch(revision) else None}
+        about["followed"] = metadata.get(FOLLOWED) is True
     if review.checks == FAILED:
         about["conflict_with"] = checks.conflict(unit, review)
     stuck = _stuck(unit, services, review) if review.state == State.APPROVED else None

@@ -11,6 +11,7 @@ import os
 from tandem.git.place import find_repository
 from tandem.rulings import open_reviews
 from tandem.rulings.open_reviews import AGAIN
+from tandem.rulings.state import FOLLOWED
 
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ COMMIT = "git commit -m 'what it is for'"
 BY_COMMIT = COMMIT.replace("git", "tandem")
 REVISION = "revision"
 """Where a proposal of commits says in its metadata which ones they are."""
+_NEXT_ROUND = f"commit it on its branch, as its next round: {BY_COMMIT}"
+_ANEW = "commit it on its branch, and submit all of that: tandem submit --branch --wait -m 'why'"
 
 
 def wait(review_id: str) -> str:
@@ -91,6 +94,8 @@ def _range(revision: str) -> str:
 def _revise(status: Mapping[str, Any]) -> str:
     """How what was changed is submitted as the next round; stands behind what is to be changed."""
     review_id = status["review_id"]
+    if status.get(FOLLOWED):
+        return _NEXT_ROUND
     if status.get(AGAIN):
         return f"{'commit it on its branch' if status.get('revision') else 'git add'}, then: {status[AGAIN]}"
     if status.get("revision"):
@@ -105,6 +110,8 @@ def _differently(status: Mapping[str, Any]) -> str:
     if status.get(AGAIN):
         kept = "commit it on its branch" if status.get("revision") else "git add"
         return f"Do it differently, {kept}, then: {status[AGAIN]}"
+    if status.get(FOLLOWED):
+        return f"Do it differently, {_ANEW}"
     if status.get("revision"):
         # It has to fit into a line.
         again = f"tandem submit --parent {review_id} --range {_range(status['revision'])} --wait -m 'why'"
@@ -151,9 +158,14 @@ def _content(status: Mapping[str, Any]) -> str:
     return f"path={path} and its whole text as description" if is_text else "the diff"
 
 
+def _needs_no_commit(status: Mapping[str, Any]) -> bool:
+    """Whether the approved content is words alone, or committed already."""
+    is_commit = status.get(FOLLOWED) and status.get("counter_patch_status") != "accepted"
+    return is_commit or status.get("digest", "") is None
+
+
 def _approved(status: Mapping[str, Any]) -> list[str]:
-    if status.get("digest", "") is None:
-        # Words alone change no file.
+    if _needs_no_commit(status):
         return [f"Go on, then: tandem review close {status['review_id']}"]
     if status.get(AGAIN) and not status.get("revision"):
         return [f"Commit it: {status[AGAIN]}"]
@@ -175,7 +187,8 @@ def beneath(between: str) -> str:
 
 def is_conflict_in_merge(status: Mapping[str, Any]) -> bool:
     """Whether a review is in conflict with its base branch, and a merge, rebase or pick stopped here."""
-    return bool(status.get("conflict_with")) and continuing() is not None
+    # A followed merge is committed, which submits it.
+    return bool(status.get("conflict_with")) and not status.get(FOLLOWED) and continuing() is not None
 
 
 def conflict_in_merge(status: Mapping[str, Any]) -> str:
@@ -184,7 +197,7 @@ def conflict_in_merge(status: Mapping[str, Any]) -> str:
     return f"{why}. Stop, and tell your person: tandem open {status['review_id']}"
 
 
-def take_in(review_id: str, branch: str, *, committed: bool) -> list[str]:
+def take_in(review_id: str, branch: str, *, committed: bool | None) -> list[str]:
     """How a change is merged with the base branch that it is in conflict with; the gate kept it out of a commit."""
     # Of a mirror the base branch is its HEAD.
     branch = "origin/HEAD" if branch == "HEAD" else branch
@@ -236,7 +249,8 @@ def commands(status: Mapping[str, Any]) -> list[str]:  # noqa: PLR0911, C901 - o
         case "revise" if is_conflict_in_merge(status):
             return [conflict_in_merge(status)]
         case "revise" if status.get("conflict_with"):
-            taken = take_in(review_id, status["conflict_with"], committed=bool(status.get("revision")))
+            is_committed = status.get("revision") or status.get(FOLLOWED)
+            taken = take_in(review_id, status["conflict_with"], committed=is_committed)
             return [*taken, f"Change what is in conflict, {again}"]
         case "revise" if checks == "failed":
             return [
@@ -260,6 +274,13 @@ def commands(status: Mapping[str, Any]) -> list[str]:  # noqa: PLR0911, C901 - o
             return [_differently(status)] if _ended_unapproved(status) else []
 
 
+def _sent(status: Mapping[str, Any], name: str) -> str:
+    """How a changed content gets to the broker: as a round of `review_id`, or as what follows `parent_id`."""
+    if status.get(FOLLOWED):
+        return _NEXT_ROUND if name == "review_id" else _ANEW
+    return f"create_review with {name}={status['review_id']} and {_content(status)}"
+
+
 def _operations_on_ground(status: Mapping[str, Any]) -> str | None:
     """What to do next where it depends on what the round is or stands on; None elsewhere."""
     review_id = status["review_id"]
@@ -271,8 +292,8 @@ def _operations_on_ground(status: Mapping[str, Any]) -> str | None:
             again = f"tandem checks run {review_id}"
             return f"Its checks passed on what does not count. Run them again: {again}, then call {waiting}."
         case "revise" if status.get("conflict_with"):
-            taken = ". ".join(take_in(review_id, status["conflict_with"], committed=False))
-            return f"{taken}. Change what is in conflict, then create_review with review_id={review_id} and the diff."
+            taken = ". ".join(take_in(review_id, status["conflict_with"], committed=status.get(FOLLOWED)))
+            return f"{taken}. Change what is in conflict, then {_sent(status, 'review_id')}."
         case "apply_and_close" if status.get("revision"):
             return "Run the git command again that was refused for want of it, then close_review."
         case "apply_and_close" if status.get("path"):
@@ -294,10 +315,7 @@ def operations(status: Mapping[str, Any]) -> str:  # noqa: PLR0911, C901 - as ab
     waiting = f"get_review_status with review_id={review_id} and wait=true"
     if (special := _operations_on_ground(status)) is not None:
         return special
-
-    def sent(name: str) -> str:
-        return f"create_review with {name}={review_id} and {_content(status)}"
-
+    revised, anew = _sent(status, "review_id"), _sent(status, "parent_id")
     match status["next_action"]:
         case "wait":
             return f"Call {waiting}, and with this cursor."
@@ -310,22 +328,20 @@ def operations(status: Mapping[str, Any]) -> str:  # noqa: PLR0911, C901 - as ab
             return f"Read it with get_proposal, then {decide}, then {waiting}."
         case "revise" if checks == "failed":
             failed = f"A required check failed; what it says: tandem checks list {review_id}."
-            return f"{failed} Change that, then {sent('review_id')}."
+            return f"{failed} Change that, then {revised}."
         case "revise":
             has_counter_patch = status.get("counter_patch_status") == "accepted"
             bring = f"Bring your files to the round: tandem apply {review_id}. " if has_counter_patch else ""
-            return f"{bring}Change what verdict_reason asks for, then {sent('review_id')}.{_on_findings(status)}"
-        case "apply_and_close" if status.get("digest", "") is None:
+            return f"{bring}Change what verdict_reason asks for, then {revised}.{_on_findings(status)}"
+        case "apply_and_close" if _needs_no_commit(status):
             return "Go on, then close_review."
         case "apply_and_close":
             return "Commit exactly this content (get_proposal has it), then close_review."
         case "revert":
-            return f"Do it differently, then {sent('parent_id')}; or undo it, then close_review."
+            return f"Do it differently, then {anew}; or undo it, then close_review."
         case "escalate":
             return escalation(status)
         case _ if _ended_unapproved(status):
-            return (
-                f"It is closed without approval (closed_reason says why). Do it differently, then {sent('parent_id')}."
-            )
+            return f"It is closed without approval (closed_reason says why). Do it differently, then {anew}."
         case _:
             return "Nothing: it is over."
