@@ -62,16 +62,13 @@ class BaseBranch:
         there = here if self._remote is None else self._fetched(self._remote)
         if there is None:
             raise InvalidInput(f"There is no branch {self.name} here: make it, or fetch it.", field="branch")
-        if here is None:
-            self._move_here("", there)
-            return there
-        if not self.checkout.is_ancestor(here, there):
+        if here is not None and not self.checkout.is_ancestor(here, there):
             raise InvalidTransition(
                 f"{self.name} has commits here that {self._remote} lacks. Push them first: git push {self._remote}"
                 f" {self.name}"
             )
         if here != there:
-            self._move_here(here, there)
+            self._move_here(here or "", there)
         return there
 
     def _fetched(self, remote: str) -> str:

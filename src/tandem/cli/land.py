@@ -7,20 +7,20 @@ import sys
 import threading
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self
 
-from tandem.bridge.session import Session, data_of, has_changed, is_decided, is_proposers_turn
+from tandem.bridge.session import Session, data_of, has_changed, is_proposers_turn
 from tandem.cli.audit import asking
 from tandem.cli.base_branch import BaseBranch, Candidate, Strategy
 from tandem.cli.calls import goes_on, present, say_go_on, verdict_status
 from tandem.cli.connection_options import ConnectionOptions, TimeoutOption
 from tandem.cli.declared import Argument, Option, without
-from tandem.cli.submit import CheckRemarks, Remarks, await_verdict, send_range
+from tandem.cli.submit import CheckRemarks, await_verdict, send_range
 from tandem.cli.terminal import Exit, going_on, progress, say, tell
 from tandem.errors import InvalidInput, InvalidTransition, NotFound, TandemError, Unavailable
 from tandem.git.reviewed_tree import DoesNotMerge
@@ -40,7 +40,8 @@ _BEAT_SECONDS = 4.0
 _LOOK_SECONDS = 5.0
 _SHORT = 10
 _MAY_PASS = frozenset({"queued", "running", "passed"})
-_UNDECIDED = frozenset({"pending", "claimed", "in_review", "changes_requested"})
+_PENDING = frozenset({"pending", "claimed", "in_review"})
+_UNDECIDED = _PENDING | {"changes_requested"}
 
 
 @without("new", "project")
@@ -62,9 +63,7 @@ def land(
     ] = None,
     intent: Annotated[
         str | None,
-        Option(
-            "--intent", "-m", metavar="TEXT", help="Its purpose; default: its open review's, else its newest commit's."
-        ),
+        Option("--intent", "-m", metavar="TEXT", help="Its purpose; default: its review's, else its newest commit's."),
     ] = None,
     timeout: TimeoutOption = None,
     options: ConnectionOptions,
@@ -128,10 +127,9 @@ def _named(gate: GateFile, base: str, branch: str | None) -> tuple[str, str, str
     head = git.resolve(gate.place, git.HEADS + source)
     if base not in gate.branches:
         raise InvalidInput(f"The gate has no base branch {base}, but: {', '.join(gate.branches)}.", field="onto")
-    if branch is not None and head is None:
-        raise InvalidInput(f"'{branch}' is no branch here.", field="branch")
     if head is None or source == base:
-        raise InvalidInput(f"Name the branch that lands on {base}: tandem land BRANCH", field="branch")
+        unknown = f"'{branch}' is no branch here. " if branch and head is None else ""
+        raise InvalidInput(f"{unknown}Name the branch that lands on {base}: tandem land BRANCH", field="branch")
     return base, source, head
 
 
@@ -161,7 +159,6 @@ class _Job:
         whole: The review of the branch as one change, once it had to be one.
         approved: The tree that it was approved for.
         must_be_whole: Whether it has to be one, as no check ran on exactly what lands.
-        awaited: The open reviews that were named last.
         doing: Shows the current task.
     """
 
@@ -178,18 +175,12 @@ class _Job:
     whole: str | None = None
     approved: str | None = None
     must_be_whole: bool = False
-    awaited: list[str] = field(default_factory=list[str])
     doing: Callable[[str], None] = say
 
     @cached_property
     def known(self) -> OpenReview:
         """The review of the branch as one change that was submitted last, of whichever command."""
         return OpenReview(self.gate.place.common_dir, "branch", self.source)
-
-    @cached_property
-    def remarks(self) -> Remarks:
-        """Says why no reviewer comes."""
-        return Remarks(self.session)
 
     @property
     def line(self) -> dict[str, Any]:
@@ -205,11 +196,9 @@ class _Job:
             if found is None:
                 return self._there_already()
             if self.must_be_whole or _unapproved(self._judged(found)):
-                is_up = [] if self.must_be_whole else self._up(found)
-                if ended := self._awaited(is_up) if is_up else self._reviewed(found):
+                if ended := self._reviewed(found):
                     return ended
-                if is_up:
-                    continue
+                continue
             with _Place(self) as place, progress(f"waiting in the line of {self.base.name}") as self.doing:
                 place.wait()
                 if ended := self._landed(place):
@@ -273,13 +262,11 @@ class _Job:
 
     @cached_property
     def purpose(self) -> str:
-        """What the branch is for: as told now, else as its review has it until it has landed."""
-        if self.intent is not None:
-            return self.intent
-        status = self.known.status(self.session)
-        stated = self.known.facts.get("stated", {}) if status and not _has_landed(status) else {}
+        """What the branch is for: as told now, else as its review has it until that was closed as approved."""
+        status = None if self.intent else self.known.status(self.session)
+        stated: dict[str, Any] = self.known.facts["stated"] if status and status["outcome"] != "approved" else {}
         newest = git.run(self.gate.place, ["log", "-1", "--format=%s", self.head]).text
-        return stated.get("intent") or newest or self.source
+        return self.intent or stated.get("intent") or newest or self.source
 
     def _judged(self, found: Candidate, as_if: Callable[[Any], Any] = lambda said: said) -> Judgement:
         """What the gate's hook will find of it; `as_if` changes what the broker says of each difference."""
@@ -292,68 +279,54 @@ class _Job:
         with RangeChecker(place, lambda changes, signed: as_if(ask(changes, signed))) as judge:
             return judge.judge(found.commit, old=found.tip, without=known, tips=tips, earlier=bases.earlier)
 
-    def _up(self, found: Candidate) -> list[str]:
-        """The open reviews that let it pass once they are approved; none where another is needed.
+    def _up(self, found: Candidate, states: frozenset[str]) -> list[str]:
+        """The open reviews in some states that let it pass once they are approved; none where it needs another one.
 
-        So is one for another purpose than that of the branch's own.
+        Another purpose than that of the branch's own needs one, too.
         """
-        states: dict[str, str] = {}
+        known: dict[str, bool] = {}
 
         def approved(decision: dict[str, Any]) -> dict[str, Any]:
             refused = [one for one in decision["paths"] if not one["allowed"]]
-            # Only of a review of exactly this there is a round, where no check keeps it back.
-            named = list(dict.fromkeys(one["review_id"] if one["round"] else None for one in refused))
-            for review_id in named:
-                if review_id and review_id not in states:
-                    states[review_id] = self.session.data("get_review_status", {"review_id": review_id})["status"]
-            if any(states.get(review_id or "") not in _UNDECIDED for review_id in named):
+            # A round is named of a review of exactly this, and of one that a check keeps back.
+            named = {one["review_id"] for one in refused if one["round"]}
+            known.update({one: self._status(one)["status"] in states for one in named - known.keys()})
+            if not all(one["round"] and known[one["review_id"]] for one in refused):
                 return decision
             paths = [{**one, "allowed": True} for one in decision["paths"]]
             return {**decision, "allowed": True, "review_ids": [*decision["review_ids"], *named], "paths": paths}
 
         judgement = self._judged(found, approved)
-        used = dict.fromkeys(one for row in judgement.commits for one in row.finding.review_ids)
-        is_up = [] if _unapproved(judgement) else [one for one in used if states.get(one) in _UNDECIDED]
+        used = dict.fromkeys(one for row in judgement.commits for one in row.finding.review_ids if known.get(one))
         is_other = self.known.facts.get("stated", {}).get("intent") != self.purpose
-        return [] if self.known.facts.get("review_id") in is_up and is_other else is_up
+        is_needed = _unapproved(judgement) or (is_other and self.known.facts.get("review_id") in used)
+        return [] if is_needed else [*used]
 
-    def _awaited(self, is_up: list[str]) -> _Outcome | None:
-        """Wait for news of open reviews, after which it is judged again; if it is the proposer's turn, say so."""
-        asked = {"project": self.gate.project, "status": "open", "limit": 1}
-        cursor = self.session.data("list_reviews", asked)["cursor"]
-        if is_up != self.awaited:
-            say(f"{self.source} is under review: {', '.join(is_up)}")
-            self.awaited = is_up
-        for review_id in is_up:
-            status = self.session.data("get_review_status", {"review_id": review_id})
-            if is_decided(status) or (is_proposers_turn(status) and not goes_on(status)):
-                return self._verdict({**status, "existed": True})
-            self.remarks.say_who_comes(status)
-        left_s = self.left_s()
-        if left_s == 0:
-            raise _MustWait
+    def _status(self, review_id: str) -> dict[str, Any]:
+        return self.session.data("get_review_status", {"review_id": review_id})
+
+    def _awaited(self, is_up: list[str]) -> dict[str, Any]:
+        """The one of some reviews whose verdict comes first, or whose proposer's turn it is."""
+        say(f"{self.source} is under review: {', '.join(is_up)}")
         with progress("still waiting for the verdict"):
-            waiting = {**asked, "cursor": cursor}
-            self.session.wait_until("list_reviews", waiting, ready=has_changed, timeout_s=left_s)
-        return None
+            while not (ready := [one for one in map(self._status, is_up) if len(is_up) == 1 or _is_ready(one)]):
+                self.wait("list_reviews", {"project": self.gate.project, "status": "open", "limit": 1})
+        return {**ready[0], "existed": True}
 
     def _reviewed(self, found: Candidate) -> _Outcome | None:
-        """Have it approved as one change; None once it is."""
+        """Have it approved, as one change unless reviews of it are open; None once it is, or one of them."""
         if self.approved == found.tree:
             why = f"tandem audit {found.tip[:_SHORT]}..{found.commit[:_SHORT]}"
             raise InvalidTransition(f"It is approved as one change, and the gate does not let it pass. Why: {why}")
-        created = self._submitted(found)
-        if ended := self._verdict(created):
-            return ended
-        self.whole, self.approved, self.must_be_whole = created["review_id"], found.tree, False
-        return None
-
-    def _verdict(self, created: dict[str, Any]) -> _Outcome | None:
-        """Wait for the verdict on a review; None once it is approved."""
+        self.known.keep(again=self.again)
+        is_up = [] if self.must_be_whole else self._up(found, _PENDING) or self._up(found, _UNDECIDED)
+        created = self._awaited(is_up) if is_up else self._submitted(found)
         envelope = await_verdict(self.session, created, self.left_s())
         status = data_of(envelope)
         exit_status = verdict_status(status)
         if exit_status is Exit.DONE:
+            if not is_up:
+                self.whole, self.approved, self.must_be_whole = created["review_id"], found.tree, False
             return None
         if status["next_action"] == "wait":
             raise _MustWait
@@ -366,7 +339,7 @@ class _Job:
     def _submitted(self, found: Candidate) -> Any:
         """The review of what lands as one change: the branch's own, if one is open."""
         stated = {"agent_type": agent_name() or "cli", **self.known.facts.get("stated", {}), "intent": self.purpose}
-        self.known.keep(stated=stated, again=self.again)
+        self.known.keep(stated=stated)
         span = f"{found.tip}..{found.commit}" if self.strategy == "squash" else f"{found.tip}...{self.head}"
         created = data_of(send_range(self.session, self.options, self.known, span, stated))
         say(f"{created['review_id']}, round {created['round']}, has {self.source} as one change.")
@@ -465,25 +438,20 @@ class _Job:
 
     def _close(self, review_ids: list[str], tip: str, commit: str) -> None:
         """Close the reviews that have landed, and what else is open of the branch; who may not leaves them open."""
-        for review_id in dict.fromkeys([*review_ids, *self._others(tip)]):
+        own, named = [*review_ids], list[str]()
+        # What it has got meanwhile has not landed.
+        if git.resolve(self.gate.place, git.HEADS + self.source) == self.head:
+            own += filter(None, [self.known.facts.get("review_id")])
+            named = [one for commit in git.commits(self.gate.place, self.head, [tip]) for one in commit.reviews]
+        for review_id in dict.fromkeys([*own, *named]):
             closing = {"review_id": review_id, "reason": f"Landed as {self._there(commit)}."}
             with suppress(TandemError):
-                self.session.data("close_review", closing)
+                # A message may name any.
+                if review_id in own or self._branch_of(review_id) == self.source:
+                    self.session.data("close_review", closing)
 
-    def _others(self, tip: str) -> list[str]:
-        """The reviews of the branch as one change, and of its commits; none where it has gone on meanwhile."""
-        place = self.gate.place
-        if git.resolve(place, git.HEADS + self.source) != self.head:
-            return []
-        found: list[str] = []
-        for review_id in dict.fromkeys(
-            one for commit in git.commits(place, self.head, [tip]) for one in commit.reviews
-        ):
-            # A message may name any.
-            with suppress(TandemError):
-                proposal = self.session.data("get_proposal", {"review_id": review_id, "files": []})
-                found += [review_id] if proposal["metadata"].get("branch") == self.source else []
-        return [*found, *filter(None, [self.known.facts.get("review_id")])]
+    def _branch_of(self, review_id: str) -> str | None:
+        return self.session.data("get_proposal", {"review_id": review_id, "files": []})["metadata"].get("branch")
 
 
 class _Place:
@@ -551,8 +519,9 @@ class _Place:
         self._row = job.session.data("report_landing", said)
 
 
-def _has_landed(status: dict[str, Any]) -> bool:
-    return status["status"] == "closed" and status["outcome"] == "approved"
+def _is_ready(status: dict[str, Any]) -> bool:
+    """Whether no wait helps a review."""
+    return is_proposers_turn(status) and not goes_on(status)
 
 
 def _unapproved(judgement: Judgement) -> bool:

@@ -284,7 +284,7 @@ def await_verdict(session: Session, created: dict[str, Any], timeout_s: float | 
         created: The answer to `create_review`; or a status, with `existed`.
         timeout_s: Seconds; None for as long as it takes.
     """
-    remarks, following = Remarks(session), CheckRemarks(session, created["review_id"])
+    remarks, following = _Remarks(session), CheckRemarks(session, created["review_id"])
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     remarks.say_who_comes(created)
     # One that was there may have its verdict, and an agent waits in vain where no reviewer comes: the present
@@ -362,7 +362,7 @@ class CheckRemarks:
                 say(f"all of it: {checks.log_command(check)}")
 
 
-class Remarks:
+class _Remarks:
     """Says on standard error what happens while a verdict is waited for."""
 
     def __init__(self, session: Session) -> None:
