@@ -40,6 +40,7 @@ _BEAT_SECONDS = 4.0
 _LOOK_SECONDS = 5.0
 _SHORT = 10
 _MAY_PASS = frozenset({"queued", "running", "passed"})
+_STATES = {Exit.DONE: "landed", Exit.WAITING: "waiting"}
 _PENDING = frozenset({"pending", "claimed", "in_review"})
 _UNDECIDED = _PENDING | {"changes_requested"}
 
@@ -100,9 +101,8 @@ def land(
             ended = _Outcome(Exit.WAITING, f"Not landed yet: {source}")
         for line in dict.fromkeys(job.base.left):
             say(line)
-    state = {Exit.DONE: "landed", Exit.WAITING: "waiting"}.get(ended.exit, "failed")
     usual: dict[str, Any] = {"commit": None, "review_ids": [], "paths": [], "review": None}
-    facts = {"branch": source, "onto": base, "state": state, **usual, **(ended.facts or {})}
+    facts = {"branch": source, "onto": base, "state": _STATES.get(ended.exit, "failed"), **usual, **(ended.facts or {})}
     if options.as_json or ended.text:
         tell(facts, ended.text, as_json=options.as_json)
     return ended.exit
@@ -439,7 +439,7 @@ class _Job:
     def _close(self, review_ids: list[str], tip: str, commit: str) -> None:
         """Close the reviews that have landed, and what else is open of the branch; who may not leaves them open."""
         own, named = [*review_ids], list[str]()
-        # What it has got meanwhile has not landed.
+        # Commits that it has got meanwhile have not landed.
         if git.resolve(self.gate.place, git.HEADS + self.source) == self.head:
             own += filter(None, [self.known.facts.get("review_id")])
             named = [one for commit in git.commits(self.gate.place, self.head, [tip]) for one in commit.reviews]
