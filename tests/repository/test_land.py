@@ -207,6 +207,11 @@ def test_it_runs_in_any_working_tree_and_updates_the_one_of_the_base_branch(gate
     assert (gated.root / "a.txt").read_text("utf-8") == DIGITS["a.txt"]
 
 
+def test_what_is_no_branch_is_refused_as_that(gated: Gated) -> None:
+    assert "'nope' is no branch here." in gated.tandem("land", "nope").refusal
+    assert "Name the branch that lands on main" in gated.tandem("land").refusal
+
+
 def test_without_a_gate_there_is_no_base_branch(gated: Gated) -> None:
     gated.gate_file.unlink()
     assert "Switch it on: tandem gate on" in gated.tandem("land", "main").refusal
@@ -330,6 +335,17 @@ def test_a_remotes_branch_moves_by_a_push_with_lease(gated: Gated, distant: Path
     assert "not today" in refused.refusal
     assert gated.head() == before == run_git(distant, "rev-parse", "main")
     del tmp_path
+
+
+def test_a_base_branch_that_is_only_at_the_remote_is_made_here(gated: Gated, distant: Path) -> None:
+    approved(gated, "feature", DIGITS)
+    gated.git("switch", "--quiet", "feature")
+    gated.git("branch", "--quiet", "-D", "main")
+    assert "There is no branch main here" in gated.tandem("land").refusal
+    landed = gated.tandem("land", "--remote", "origin")
+    assert landed.status == 0, landed
+    assert run_git(distant, "rev-parse", "main") == gated.head("main")
+    assert gated.git("log", "-1", "--format=%P", "main").split()[1] == gated.head("feature")
 
 
 def test_commits_that_the_remote_lacks_are_not_landed_by_the_way(gated: Gated, distant: Path) -> None:

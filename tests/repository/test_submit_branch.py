@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from tests.commandline import Ended
@@ -51,6 +54,29 @@ def test_its_approval_lets_the_branch_through(branch: Gated, way: str) -> None:
     branch.decide(review)
     branch.git(*words)
     assert {branch.git("show", f"main:{name}") for name in NAMES} == {"of the branch"}
+
+
+def test_what_git_refuses_of_a_branch_names_the_command_that_lands_it(branch: Gated, tmp_path: Path) -> None:
+    branch.git("switch", "--quiet", "main")
+    bare = tmp_path / "remote.git"
+    branch.git("clone", "--quiet", "--bare", str(branch.root), str(bare))
+    branch.git("remote", "add", "origin", str(bare))
+    pushed = branch.refused("push", "origin", "feature:main")
+    assert "Have it reviewed as one change, and landed: tandem land feature --remote origin\n" in pushed
+    assert "and landed: tandem land feature\n" in branch.refused("push", str(bare), "feature:main")
+    merged = branch.refused("merge", "feature")
+    [told] = re.findall(r"and landed: tandem (land feature)\n", merged)
+    [back] = re.findall(r"to bring both back: git (.*)\n", merged)
+    branch.git(*back.split())
+    assert branch.tandem(*told.split(), "--timeout", "0").status == 12
+    [review] = branch.call("list_reviews")["reviews"]
+    branch.decide(review["review_id"])
+    assert branch.tandem(*told.split()).status == 0
+    # Of commits that are no branch's end only their range can be named.
+    branch.git("switch", "--quiet", "feature")
+    unseen(branch, "a.txt", "more\n")
+    unseen(branch, "b.txt", "more\n")
+    assert "tandem submit --range" in branch.refused("push", "origin", "feature~1:main")
 
 
 def test_run_again_it_is_a_new_round_of_the_same_review(branch: Gated) -> None:

@@ -74,6 +74,13 @@ def test_every_text_says_the_same_way_to_wait_and_the_cheaper_one_first() -> Non
     assert texts[3].index(commit) < texts[3].index("get_review_status")
 
 
+def test_agents_are_told_how_a_whole_branch_reaches_its_base_branch() -> None:
+    for text in (teaching.block(), teaching.skill()):
+        assert "`tandem land BRANCH`" in text
+        assert "`tandem submit --branch --wait -m '" in text
+    assert "submit --range" not in EVERYTHING
+
+
 def test_the_texts_are_short() -> None:
     assert len(teaching.block()) < 1500
     assert all(len(file.text) < 6000 for client in teaching.CLIENTS for file in teaching.files(client))

@@ -52,23 +52,23 @@ class BaseBranch:
         self._ref = HEADS + name
 
     def tip(self) -> str:
-        """Where it is; that of a remote is fetched, and the repository's own is brought there first.
+        """Where it is; that of a remote is fetched, and the repository's own is made, or brought there first.
 
         Raises:
             InvalidInput: There is none.
             InvalidTransition: The repository's has commits that the remote's has not, or the gate refuses those there.
         """
         here = self.checkout.resolve(self._ref)
-        if here is None:
-            raise InvalidInput(f"There is no branch {self.name} here: make it, or fetch it.", field="branch")
         there = here if self._remote is None else self._fetched(self._remote)
-        if not self.checkout.is_ancestor(here, there):
+        if there is None:
+            raise InvalidInput(f"There is no branch {self.name} here: make it, or fetch it.", field="branch")
+        if here is not None and not self.checkout.is_ancestor(here, there):
             raise InvalidTransition(
                 f"{self.name} has commits here that {self._remote} lacks. Push them first: git push {self._remote}"
                 f" {self.name}"
             )
         if here != there:
-            self._move_here(here, there)
+            self._move_here(here or "", there)
         return there
 
     def _fetched(self, remote: str) -> str:
@@ -120,7 +120,7 @@ class BaseBranch:
         try:
             self.checkout.run(["update-ref", "-m", "tandem land", self._ref, new, old])
         except GitFailed as error:
-            if self.checkout.resolve(self._ref) != old:
+            if self.checkout.resolve(self._ref) != (old or None):
                 return False
             raise _refused(f"Git did not move {self.name}", error) from error
         for tree in trees:

@@ -24,7 +24,7 @@ from tandem.git.runner import interactively
 from tandem.hooks.refusing import OVERRIDE_VARIABLE
 from tandem.present.text import Group
 from tandem.rulings import ask, person, state
-from tandem.rulings.next_steps import SUBMIT
+from tandem.rulings.next_steps import BY_COMMIT
 from tandem.rulings.state import COMMITS_WORDS, GateFile, GateUnreadable
 from tandem.setup import gate_switch, githooks
 from tandem.setup import server_hook as server_setup
@@ -124,7 +124,7 @@ async def on(  # noqa: PLR0913 - its options
                 return gate, await gate_status(client.data, here)
 
         gate, found = await decided(attempt)
-    say(f"Agents can submit a change with: {SUBMIT}")
+    say(f"Agents commit a change with: {BY_COMMIT}, and bring a branch to {gate.branches[0]} with: tandem land BRANCH")
     return _present(
         found, as_json=options.as_json, told=f"The gate of {gate.project} is on for {', '.join(gate.branches)}."
     )

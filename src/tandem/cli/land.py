@@ -9,14 +9,15 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self
 
-from tandem.bridge.session import Session, data_of, has_changed
+from tandem.bridge.session import Session, data_of, has_changed, is_proposers_turn
 from tandem.cli.audit import asking
 from tandem.cli.base_branch import BaseBranch, Candidate, Strategy
-from tandem.cli.calls import present, say_go_on, verdict_status
+from tandem.cli.calls import goes_on, present, say_go_on, verdict_status
 from tandem.cli.connection_options import ConnectionOptions, TimeoutOption
 from tandem.cli.declared import Argument, Option, without
 from tandem.cli.submit import CheckRemarks, await_verdict, send_range
@@ -39,6 +40,9 @@ _BEAT_SECONDS = 4.0
 _LOOK_SECONDS = 5.0
 _SHORT = 10
 _MAY_PASS = frozenset({"queued", "running", "passed"})
+_STATES = {Exit.DONE: "landed", Exit.WAITING: "waiting"}
+_PENDING = frozenset({"pending", "claimed", "in_review"})
+_UNDECIDED = _PENDING | {"changes_requested"}
 
 
 @without("new", "project")
@@ -60,7 +64,7 @@ def land(
     ] = None,
     intent: Annotated[
         str | None,
-        Option("--intent", "-m", metavar="TEXT", help="The purpose of the branch; default: its newest commit's."),
+        Option("--intent", "-m", metavar="TEXT", help="Its purpose; default: its review's, else its newest commit's."),
     ] = None,
     timeout: TimeoutOption = None,
     options: ConnectionOptions,
@@ -81,31 +85,33 @@ def land(
             source=source,
             head=head,
             strategy=strategy or settings.landing_strategy,
-            intent=intent or git.run(gate.place, ["log", "-1", "--format=%s", head]).text or source,
+            intent=intent,
+            again=_again("land", source, **{"--onto": onto, "--strategy": strategy, "--remote": remote, "-m": intent}),
             deadline=None if limit_s is None else time.monotonic() + limit_s,
             options=options,
         )
         try:
-            with going_on(_again()):
+            with going_on(_again(*sys.argv[1:])):
                 ended = job.run()
         except DoesNotMerge as error:
             where = f"{source} does not merge with {base}: {error.where}. Nothing moved. Take it in: git merge {base}"
             ended = job.failed(where, paths=error.paths)
         except _MustWait:
-            say_go_on(_again())
+            say_go_on(_again(*sys.argv[1:]))
             ended = _Outcome(Exit.WAITING, f"Not landed yet: {source}")
         for line in dict.fromkeys(job.base.left):
             say(line)
-    state = {Exit.DONE: "landed", Exit.WAITING: "waiting"}.get(ended.exit, "failed")
     usual: dict[str, Any] = {"commit": None, "review_ids": [], "paths": [], "review": None}
-    facts = {"branch": source, "onto": base, "state": state, **usual, **(ended.facts or {})}
+    facts = {"branch": source, "onto": base, "state": _STATES.get(ended.exit, "failed"), **usual, **(ended.facts or {})}
     if options.as_json or ended.text:
         tell(facts, ended.text, as_json=options.as_json)
     return ended.exit
 
 
-def _again() -> str:
-    return shlex.join(["tandem", *sys.argv[1:]])
+def _again(*words: str, **given: str | None) -> str:
+    """The command to run again, with the options that were given."""
+    options = [word for name, value in given.items() if value is not None for word in (name, value)]
+    return shlex.join(["tandem", *words, *options])
 
 
 def _gate() -> GateFile:
@@ -122,7 +128,8 @@ def _named(gate: GateFile, base: str, branch: str | None) -> tuple[str, str, str
     if base not in gate.branches:
         raise InvalidInput(f"The gate has no base branch {base}, but: {', '.join(gate.branches)}.", field="onto")
     if head is None or source == base:
-        raise InvalidInput(f"Name the branch that lands on {base}: tandem land BRANCH", field="branch")
+        unknown = f"'{branch}' is no branch here. " if branch and head is None else ""
+        raise InvalidInput(f"{unknown}Name the branch that lands on {base}: tandem land BRANCH", field="branch")
     return base, source, head
 
 
@@ -161,13 +168,19 @@ class _Job:
     source: str
     head: str
     strategy: Strategy
-    intent: str
+    intent: str | None
+    again: str
     deadline: float | None
     options: ConnectionOptions
     whole: str | None = None
     approved: str | None = None
     must_be_whole: bool = False
     doing: Callable[[str], None] = say
+
+    @cached_property
+    def known(self) -> OpenReview:
+        """The review of the branch as one change that was submitted last, of whichever command."""
+        return OpenReview(self.gate.place.common_dir, "branch", self.source)
 
     @property
     def line(self) -> dict[str, Any]:
@@ -182,8 +195,10 @@ class _Job:
             found = self._merged()
             if found is None:
                 return self._there_already()
-            if (self.must_be_whole or _unapproved(self._judged(found))) and (ended := self._reviewed(found)):
-                return ended
+            if self.must_be_whole or _unapproved(self._judged(found)):
+                if ended := self._reviewed(found):
+                    return ended
+                continue
             with _Place(self) as place, progress(f"waiting in the line of {self.base.name}") as self.doing:
                 place.wait()
                 if ended := self._landed(place):
@@ -191,7 +206,7 @@ class _Job:
 
     def failed(self, text: str, exit_status: Exit = Exit.CHANGES_REQUESTED, **facts: object) -> _Outcome:
         """That it is the proposer's turn."""
-        return _Outcome(exit_status, f"{text}\nThen, once it is committed: tandem land {self.source}", facts)
+        return _Outcome(exit_status, f"{text}\nThen, once it is committed: {self.again}", facts)
 
     def left_s(self) -> float | None:
         """How long it may go on, in seconds; None for as long as it takes."""
@@ -223,7 +238,7 @@ class _Job:
         if known is None or known["commit"] is None or known["head"] != self.head or not self._finished(known):
             return None
         if known["state"] != "landed":
-            self._close(known["review_ids"], known["commit"])
+            self._close(known["review_ids"], known["tip"], known["commit"])
         if known["state"] != "landed" and not self.base.left:
             named = {name: known[name] for name in ("landing_id", "generation", "source", "head")}
             self.session.data("report_landing", {**self.line, **named, "state": "landed"})
@@ -243,45 +258,90 @@ class _Job:
         return None if found.tree == self.base.tree(tip) else found
 
     def _title(self) -> str:
-        return self.intent if self.strategy == "squash" else f"Merge branch '{self.source}'"
+        return self.purpose if self.strategy == "squash" else f"Merge branch '{self.source}'"
 
-    def _judged(self, found: Candidate) -> Judgement:
-        """What the gate's hook will find of it."""
+    @cached_property
+    def purpose(self) -> str:
+        """What the branch is for: as told now, else as its review has it until that was closed as approved."""
+        status = None if self.intent else self.known.status(self.session)
+        stated: dict[str, Any] = self.known.facts["stated"] if status and status["outcome"] != "approved" else {}
+        newest = git.run(self.gate.place, ["log", "-1", "--format=%s", self.head]).text
+        return self.intent or stated.get("intent") or newest or self.source
+
+    def _judged(self, found: Candidate, as_if: Callable[[Any], Any] = lambda said: said) -> Judgement:
+        """What the gate's hook will find of it; `as_if` changes what the broker says of each difference."""
         place = self.gate.place
         gate = self.session.data("get_gate", {"project": self.gate.project, "here": self.gate.here()})
         on_tip = {"tips": git.mainline(place, found.tip, found.commit)} if gate["checks_on_tip"] else {}
         bases = git.Bases(self.gate, gate["accepted"])
         known, tips = bases.never_judged, tuple(bases.tips.values())
-        with RangeChecker(place, asking(self.session, {**self.line, **on_tip})) as judge:
+        ask = asking(self.session, {**self.line, **on_tip})
+        with RangeChecker(place, lambda changes, signed: as_if(ask(changes, signed))) as judge:
             return judge.judge(found.commit, old=found.tip, without=known, tips=tips, earlier=bases.earlier)
 
+    def _up(self, found: Candidate, states: frozenset[str]) -> list[str]:
+        """The open reviews in some states that let it pass once they are approved; none where it needs another one.
+
+        Another purpose than that of the branch's own needs one, too.
+        """
+        known: dict[str, bool] = {}
+
+        def approved(decision: dict[str, Any]) -> dict[str, Any]:
+            refused = [one for one in decision["paths"] if not one["allowed"]]
+            # A round is named of a review of exactly this, and of one that a check keeps back.
+            named = {one["review_id"] for one in refused if one["round"]}
+            known.update({one: self._status(one)["status"] in states for one in named - known.keys()})
+            if not all(one["round"] and known[one["review_id"]] for one in refused):
+                return decision
+            paths = [{**one, "allowed": True} for one in decision["paths"]]
+            return {**decision, "allowed": True, "review_ids": [*decision["review_ids"], *named], "paths": paths}
+
+        judgement = self._judged(found, approved)
+        used = dict.fromkeys(one for row in judgement.commits for one in row.finding.review_ids if known.get(one))
+        is_other = self.known.facts.get("stated", {}).get("intent") != self.purpose
+        is_needed = _unapproved(judgement) or (is_other and self.known.facts.get("review_id") in used)
+        return [] if is_needed else [*used]
+
+    def _status(self, review_id: str) -> dict[str, Any]:
+        return self.session.data("get_review_status", {"review_id": review_id})
+
+    def _awaited(self, is_up: list[str]) -> dict[str, Any]:
+        """The one of some reviews whose verdict comes first, or whose proposer's turn it is."""
+        say(f"{self.source} is under review: {', '.join(is_up)}")
+        with progress("still waiting for the verdict"):
+            while not (ready := [one for one in map(self._status, is_up) if len(is_up) == 1 or _is_ready(one)]):
+                self.wait("list_reviews", {"project": self.gate.project, "status": "open", "limit": 1})
+        return {**ready[0], "existed": True}
+
     def _reviewed(self, found: Candidate) -> _Outcome | None:
-        """Have it approved as one change; None once it is."""
+        """Have it approved, as one change unless reviews of it are open; None once it is, or one of them."""
         if self.approved == found.tree:
             why = f"tandem audit {found.tip[:_SHORT]}..{found.commit[:_SHORT]}"
             raise InvalidTransition(f"It is approved as one change, and the gate does not let it pass. Why: {why}")
-        created = self._submitted(found)
+        self.known.keep(again=self.again)
+        is_up = [] if self.must_be_whole else self._up(found, _PENDING) or self._up(found, _UNDECIDED)
+        created = self._awaited(is_up) if is_up else self._submitted(found)
         envelope = await_verdict(self.session, created, self.left_s())
         status = data_of(envelope)
         exit_status = verdict_status(status)
         if exit_status is Exit.DONE:
-            self.whole, self.approved, self.must_be_whole = created["review_id"], found.tree, False
+            if not is_up:
+                self.whole, self.approved, self.must_be_whole = created["review_id"], found.tree, False
             return None
         if status["next_action"] == "wait":
             raise _MustWait
         if not self.options.as_json:
             present(envelope, "get_review_status", as_json=False)
         if exit_status in {Exit.CHANGES_REQUESTED, Exit.WAITING}:
-            say(f"Then: tandem land {self.source}")
+            say(f"Then: {self.again}")
         return _Outcome(exit_status, "", {"review": status})
 
     def _submitted(self, found: Candidate) -> Any:
         """The review of what lands as one change: the branch's own, if one is open."""
-        known = OpenReview(self.gate.place.common_dir, "branch", self.source)
-        stated = {**known.facts.get("stated", {}), "intent": self.intent, "agent_type": agent_name() or "cli"}
-        known.keep(stated=stated, again=shlex.join(["tandem", "land", self.source]))
+        stated = {"agent_type": agent_name() or "cli", **self.known.facts.get("stated", {}), "intent": self.purpose}
+        self.known.keep(stated=stated)
         span = f"{found.tip}..{found.commit}" if self.strategy == "squash" else f"{found.tip}...{self.head}"
-        created = data_of(send_range(self.session, self.options, known, span, stated))
+        created = data_of(send_range(self.session, self.options, self.known, span, stated))
         say(f"{created['review_id']}, round {created['round']}, has {self.source} as one change.")
         return created
 
@@ -322,7 +382,7 @@ class _Job:
         self.doing(f"moving {self.base.name}")
         if not self.base.move(final):
             return None
-        self._close(reviews, final.commit)
+        self._close(reviews, final.tip, final.commit)
         # Run again, it ends one that failed with its commit there.
         if self.base.left:
             place.report("failed", reason=self.base.left[0])
@@ -376,12 +436,22 @@ class _Job:
         is_chosen = len(reviews) > 1 and any(one["status"] == "skipped" for one in listed["checks"])
         return not is_chosen and all(one["tree"] == found.tree for one in required)
 
-    def _close(self, review_ids: list[str], commit: str) -> None:
-        """Close the reviews that have landed; who may not leaves them open."""
-        for review_id in review_ids:
+    def _close(self, review_ids: list[str], tip: str, commit: str) -> None:
+        """Close the reviews that have landed, and what else is open of the branch; who may not leaves them open."""
+        own, named = [*review_ids], list[str]()
+        # Commits that it has got meanwhile have not landed.
+        if git.resolve(self.gate.place, git.HEADS + self.source) == self.head:
+            own += filter(None, [self.known.facts.get("review_id")])
+            named = [one for commit in git.commits(self.gate.place, self.head, [tip]) for one in commit.reviews]
+        for review_id in dict.fromkeys([*own, *named]):
             closing = {"review_id": review_id, "reason": f"Landed as {self._there(commit)}."}
             with suppress(TandemError):
-                self.session.data("close_review", closing)
+                # A message may name any.
+                if review_id in own or self._branch_of(review_id) == self.source:
+                    self.session.data("close_review", closing)
+
+    def _branch_of(self, review_id: str) -> str | None:
+        return self.session.data("get_proposal", {"review_id": review_id, "files": []})["metadata"].get("branch")
 
 
 class _Place:
@@ -447,6 +517,11 @@ class _Place:
         mine = {name: self._row[name] for name in ("landing_id", "generation") if self._row}
         said = {**job.line, "source": job.source, "head": job.head, **mine, "state": state, **told}
         self._row = job.session.data("report_landing", said)
+
+
+def _is_ready(status: dict[str, Any]) -> bool:
+    """Whether no wait helps a review."""
+    return is_proposers_turn(status) and not goes_on(status)
 
 
 def _unapproved(judgement: Judgement) -> bool:

@@ -62,7 +62,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("onto", "--onto", help="The base branch; default: the gate's first.", metavar="BRANCH"),
         Parameter("strategy", "--strategy", choices=("merge", "squash", "ff"), help="A merge commit, one commit, or a fast-forward; default: landing_strategy."),
         Parameter("remote", "--remote", help="Move this remote's branch; default: the setting landing_remote.", metavar="NAME"),
-        Parameter("intent", "--intent", "-m", help="The purpose of the branch; default: its newest commit's.", metavar="TEXT"),
+        Parameter("intent", "--intent", "-m", help="Its purpose; default: its review's, else its newest commit's.", metavar="TEXT"),
         Parameter("timeout", "--timeout", kind="number", min=0, help="How long to wait; default: as long as it takes, for an agent as long as its client allows.", metavar="SECONDS"),
         Parameter("broker", "--broker", variable="TANDEM_BROKER", group="options", help="The broker, or several on one database: URL,URL; default: the one on this machine.", metavar="URL", panel="Common options"),
         Parameter("agent", "--agent", variable="TANDEM_AGENT", group="options", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),

@@ -9,6 +9,7 @@ as the first in a repository that others push to, whatever hooks they have.
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 
 from tandem.core.visible import say, visible_line
@@ -170,10 +171,10 @@ def push(gate: GateFile, arguments: Sequence[str]) -> int:
     sent = [tuple(" ".join(line).rsplit(" ", 3)[1:]) for line in _input()]
     # Zeros: it is deleted there.
     sent = [(oid, ref, there) for oid, ref, there in sent if oid.strip("0")]
-    return _execute(gate, _pushed(gate, arguments[1], sent)) if sent else 0
+    return _execute(gate, _pushed(gate, arguments[0], arguments[1], sent)) if sent else 0
 
 
-def _pushed(gate: GateFile, url: str, sent: list[tuple[str, str, str]]) -> Refusal | None:
+def _pushed(gate: GateFile, name: str, url: str, sent: list[tuple[str, str, str]]) -> Refusal | None:
     """Why nothing is pushed; None if everything may be.
 
     If the broker is away, a push that it need not judge goes on.
@@ -183,7 +184,7 @@ def _pushed(gate: GateFile, url: str, sent: list[tuple[str, str, str]]) -> Refus
         try:
             known = Bases(gate, asker.get_gate()["accepted"]).never_judged
             with RangeChecker(gate.place, asker.check_gate) as judge:
-                remote = _Remote(gate, url)
+                remote = _Remote(gate, url, None if name == url else name)
                 # Others first, whose answers are remembered.
                 judged.sort(key=lambda one: one[1].casefold() in _guarded(gate))
                 found = (_sent(gate, asker, judge, known, remote, *one) for one in judged)
@@ -197,7 +198,8 @@ def _pushed(gate: GateFile, url: str, sent: list[tuple[str, str, str]]) -> Refus
 class _Remote:
     """What else there is where a push goes; that is asked once, and only if it matters."""
 
-    def __init__(self, gate: GateFile, url: str) -> None:
+    def __init__(self, gate: GateFile, url: str, name: str | None) -> None:
+        self.name = name
         self._place = gate.place
         self._url = url
         self._commits: list[str] | None = None
@@ -256,14 +258,16 @@ def _sent(
         judgement = judge.judge(new, old=old, without=known) if old is not None else None
         if judgement is None or not judgement.passes:
             judgement = judge.judge(new, old=old, without=[*known, *remote.commits()])
-    return _refusal(gate, judgement, f"{ref} is not pushed", (old, new), ref.removeprefix(HEADS))
+    return _refusal(gate, judgement, f"{ref} is not pushed", (old, new), ref.removeprefix(HEADS), remote.name)
 
 
 def _guarded(gate: GateFile) -> set[str]:
     return {(HEADS + branch).casefold() for branch in gate.branches}
 
 
-def _refusal(gate: GateFile, judgement: Judgement, refused: str, net: Net, branch: str) -> Refusal | None:
+def _refusal(
+    gate: GateFile, judgement: Judgement, refused: str, net: Net, branch: str, remote: str | None = None
+) -> Refusal | None:
     """The problem of a range, and what to do; None if there is none."""
     if judgement.passes:
         return None
@@ -294,12 +298,26 @@ def _refusal(gate: GateFile, judgement: Judgement, refused: str, net: Net, branc
         lines += [f"Run again: tandem checks run {review_id}{on}" for review_id in [*reviews][:_SHOWN_COMMITS]]
         lines.append("When they have passed, run the same git command again; or mend what they found.")
     elif old is not None:
-        lines.append(f"Submit it as one change: tandem submit --range {change} --wait -m 'what it is for'")
-        lines.append("and when it is approved, run the same git command again.")
+        lines += _approving(gate, new, change, branch, remote)
     origin = _from_elsewhere(gate, wrong[0].commit) if wrong else None
     if origin is not None:
         lines.append(f"A person can take what is there by now as it is: tandem gate on --accept {origin}")
     return Refusal(lines, net, branch)
+
+
+def _approving(gate: GateFile, new: str, change: str, onto: str, remote: str | None) -> list[str]:
+    """How it gets there, a line each: as a branch that ends with the commit, where one is here, else as commits."""
+    ends = git.run(gate.place, ["for-each-ref", "--format=%(refname)", f"--points-at={new}", HEADS]).text.splitlines()
+    name = next((ref.removeprefix(HEADS) for ref in ends if ref.casefold() not in _guarded(gate)), None)
+    # On a server the author's branches have other names.
+    if name is not None and onto in gate.branches and gate.place.top is not None:
+        options = ["--onto", onto] if onto != gate.branches[0] else []
+        options += ["--remote", remote] if remote is not None else []
+        return [f"Have it reviewed as one change, and landed: {shlex.join(['tandem', 'land', name, *options])}"]
+    return [
+        f"Submit it as one change: tandem submit --range {change} --wait -m 'what it is for'",
+        "and when it is approved, run the same git command again.",
+    ]
 
 
 def _from_elsewhere(gate: GateFile, commit: str) -> str | None:
