@@ -56,7 +56,6 @@ BELONGS = r'json=\{"order|headers=\{"Idem'
 """Places where it belongs: the code of the change itself, which is shown and edited as it is."""
 
 
-
 @pytest.fixture(scope="module")
 def stock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stock]:
     with BrokerProcess(tmp_path_factory.mktemp("stocked")) as broker:
