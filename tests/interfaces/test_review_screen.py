@@ -87,13 +87,9 @@ async def test_reviews_at_which_reviewers_failed_are_tried_again_together(at: St
         [named] = (await steward.data("supervisor_heartbeat", {**programs, "reviewers": []}))["reviewers"]
         for _ in range(6):
             held = await steward.claim_review(reviewer_id=named["reviewer_id"], project=at.project)
-            await steward.report_outcome(
-                reviewer_id=named["reviewer_id"],
-                review_id=held.review_id,
-                claim_generation=held.claim_generation,
-                outcome="crashed",
-                reason="no memory",
-            )
+            about = {"review_id": held.review_id, "claim_generation": held.claim_generation}
+            ended = {"reviewer_id": named["reviewer_id"], "outcome": "crashed", "reason": "no memory"}
+            await steward.data("report_outcome", {**about, **ended})
     await at.shows(
         "Problems (1)", f"1 for {PERSON}", "Enter: try again  3 reviewers gave no verdict: no memory; 2 revi"
     )

@@ -168,7 +168,7 @@ def test_reviewers_that_ended_for_one_cause_are_one_line_and_the_pool_says_why_i
     axe(page)
     shot(page, "reviewers-ended")
     pool.get_by_role("button", name="Resume now").click()
-    expect(pool).to_contain_text("of 3 reviewers")
+    expect(pool).to_contain_text("Reviewers running: 0 of 3.")
 
 
 def test_a_cycle_goes_along_its_track_while_one_looks_on(page: Page, broker: BrokerProcess, axe: Check, shot: Shot):

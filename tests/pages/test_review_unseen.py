@@ -53,13 +53,7 @@ def hiding(repo: Sandbox) -> str:
 def test_what_cannot_be_seen_is_named_beside_approve_and_opens(
     page: Page, shop: Desk, repo: Sandbox, axe: Check, shot: Shot
 ) -> None:
-    review = held(page, shop, diff=hiding(repo))
-    page.keyboard.press("Shift+A")
-    expect(page.locator("#notice")).to_contain_text("Not sent yet: look at the list above Approve first.")
-    expect(page.get_by_label("Your verdict on round 1")).to_be_focused()
-    assert shop.status(review)["status"] == "claimed"
-    page.keyboard.press("Escape")
-
+    held(page, shop, diff=hiding(repo))
     named = page.locator("#verdict-form .remarks")
     for words in (
         "2 binary files: logo.png, mark.svg",
@@ -115,6 +109,14 @@ def test_what_cannot_be_seen_is_named_beside_approve_and_opens(
     named.get_by_role("link", name="far.py:2").focus()
     page.keyboard.press("Enter")
     expect(page.locator("tr:target")).to_contain_text("\\u200b")
+
+
+def test_no_single_key_approves_where_something_cannot_be_seen(page: Page, shop: Desk, repo: Sandbox) -> None:
+    review = held(page, shop, diff=hiding(repo))
+    page.keyboard.press("Shift+A")
+    expect(page.locator("#notice")).to_contain_text("Not sent yet: look at the list above Approve first.")
+    expect(page.get_by_label("Your verdict on round 1")).to_be_focused()
+    assert shop.status(review)["status"] == "claimed"
 
 
 def test_the_bytes_of_a_file_are_never_a_page_of_ours(shop: Desk, repo: Sandbox, broker: BrokerProcess) -> None:

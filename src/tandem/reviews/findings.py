@@ -315,8 +315,8 @@ def _settled(
             f"You wrote content that {before.id} is about: somebody else settles it.", finding_id=before.id
         )
     if names.include(before.answered_by):
-        said = f"You answered {before.id} for the proposer: somebody else says whether that is right."
-        raise SelfApproval(said, finding_id=before.id, answered_by=before.answered_by)
+        why = f"You answered {before.id} for the proposer: somebody else says whether that is right."
+        raise SelfApproval(why, finding_id=before.id, answered_by=before.answered_by)
     if not may_settle(before, is_person=is_person):
         raise Forbidden(
             f"{before.id} is a finding of {before.author}, a person: only a person settles it.",
