@@ -282,7 +282,7 @@ class Reviewed(ModelReview):
         if not one.changed and one.differs(own, before) and not one.differs(own, after):
             return True
         if one.bytes is None:
-            return bool(one.met(own, after) - one.met(before, after))
+            return own == after != before or bool(one.met(own, after) - one.met(before, after))
         return one.is_on(after) and not one.is_on(before)
 
     def met_by(self, content: str, stands: Callable[[ModelFinding], bool]) -> Iterator[tuple[ModelFinding, bool]]:
@@ -453,7 +453,8 @@ class Reviewed(ModelReview):
         elif fault.severity != "blocker" and self._is_old(file, line):
             state = "late"
         written_on = bytes_of(content, file)
-        is_doubtful = state == "late" or (lesson is not None and lesson.fault.claim != fault.claim)
+        is_other = lesson is not None and lesson.fault.claim != fault.claim
+        is_doubtful = state == "late" or (is_other and fault.severity == "blocker")
         found = ModelFinding(fault, by.name, by.is_person, self.round, state, lines=text, known_by=known_by)
         return replace(found, bytes=written_on, is_doubtful=is_doubtful, written_by=self._authors)
 

@@ -132,12 +132,6 @@ def test_p11_a_false_alarm_that_comes_again_is_listed_and_blocks_nothing(agents:
         assert agents.decide(again, "approved", findings=[MAJOR])["status"] == "approved"
         (repeated,) = found(shop, again)
         assert (repeated["state"], repeated["suppressed_by"]) == ("suppressed", alarm)
-    # In other words it may be another fault of the same lines, which a person decides.
-    doubtful = shop.put_up(diff=edited(), phase="other words")
-    other_words = {**MAJOR, "claim": "A name of a user is run as a command."}
-    given = agents.decide(doubtful, "changes_requested", findings=[other_words], read_all=True)
-    assert (given["status"], found(shop, doubtful)[0]["state"]) == ("changes_requested", "suppressed")
-    assert "a lesson names another fault" in shop.status(doubtful)["attention"]
     # Other lines around it end that, and so does a person.
     other = shop.put_up(diff=edited(line=3))
     agents.decide(other, "changes_requested", findings=[MAJOR])
@@ -146,6 +140,21 @@ def test_p11_a_false_alarm_that_comes_again_is_listed_and_blocks_nothing(agents:
     last = shop.put_up(diff=edited(), phase="last")
     agents.decide(last, "changes_requested", findings=[MAJOR])
     assert found(shop, last)[0]["state"] == "open"
+
+
+def test_p11_a_blocker_in_other_words_than_the_lesson_is_for_a_person(agents: AgentDesk, shop: Desk):
+    review, blocker = shop.put_up(diff=edited()), {**MAJOR, "severity": "blocker"}
+    agents.decide(review, "changes_requested", findings=[blocker])
+    (alarm,) = (one["finding_id"] for one in found(shop, review))
+    answered(shop, review, alarm, "refuted", reason="It is best.")
+    generation = agents.claim(review, OTHER)
+    agents.verdict(review, "approved", generation, answers=[{"finding_id": alarm, "answer": "upheld"}])
+    other_words = {**blocker, "claim": "A name of a user is run as a command."}
+    for said, status in ((blocker, "approved"), (other_words, "changes_requested")):
+        again = shop.put_up(diff=edited(), phase=status)
+        given = agents.decide(again, "changes_requested", findings=[said], read_all=True)
+        assert (given["status"], found(shop, again)[0]["state"]) == (status, "suppressed")
+    assert "repeats a lesson in other words" in shop.status(again)["attention"]
 
 
 def test_p11_findings_follow_their_lines_into_later_rounds(agents: AgentDesk, shop: Desk, repo: Sandbox):

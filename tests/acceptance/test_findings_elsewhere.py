@@ -342,6 +342,13 @@ def test_p11_a_request_that_was_met_is_open_again_where_a_part_of_its_change_com
     assert not blocked(shop, agents, diff=edited(text="best") + new_file("other.txt"))
     shop.revise(review, diff=edited() + WIDER)
     assert [(one["claim"], one["state"]) for one in found(shop, review)] == [("The wrong design.", "reopened")]
+    # A round that only takes the correction out again brings it back, too.
+    untested = shop.put_up(diff=edited(text="other"))
+    shop.decide(untested, "changes_requested", reason="It has no test.")
+    shop.revise(untested, diff=edited(text="other") + new_file("test.txt"))
+    shop.decide(untested, "approved")
+    shop.revise(untested, diff=edited(text="other"))
+    assert [one["state"] for one in found(shop, untested)] == ["reopened"]
 
 
 def test_p11_no_number_of_findings_hides_one(agents: AgentDesk, shop: Desk):

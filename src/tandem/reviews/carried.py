@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import cache
 
 from tandem.git.travel import Place
 from tandem.reviews import finding_queries, finding_rules, places
@@ -71,6 +72,11 @@ async def with_returned(services: Services, review: Review, content: Content, *,
     return replace(content, returned=frozenset(name for name, place in was.items() if place.changed))
 
 
+def _ends(known: Round) -> frozenset[tuple[str, str]]:
+    """The files of a round as it leaves them."""
+    return frozenset((one.path, one.blob_after) for one in known.entries())
+
+
 def _may_return(one: Finding) -> bool:
     return one.state in ("fixed", "verified") and one.source != "check"
 
@@ -80,16 +86,19 @@ def reopened(unit: Unit, review: Review, content: Content) -> tuple[Finding, ...
     asked = [one for one in finding_queries.list_of_review(unit, review.id) if _may_return(one)]
     if not asked:
         return ()
-    was = {(one.path, one.blob_after) for one in reviews.get_round(unit, review.id, review.round).entries()}
-    new = {(one.path, one.blob_after) for one in content.changes} - was
+    before = reviews.get_round(unit, review.id, review.round)
+    new = {(one.path, one.blob_after) for one in content.changes} - _ends(before)
+    rounds = {number: reviews.get_round(unit, review.id, number) for number in {one.round for one in asked}}
+    own = {number: (known.digest, _ends(known)) for number, known in rounds.items()}
 
     def is_back(one: Finding) -> bool:
         if one.id in content.returned:
             return True
         if one.blob is not None:
             return (one.file, one.blob) in new
-        # About a whole change: any part of it that was corrected since.
-        return any((had.path, had.blob_after) in new for had in reviews.get_round(unit, review.id, one.round).entries())
+        # About a whole change: all of it, or any part that was corrected since.
+        digest, ends = own[one.round]
+        return (digest is not None and digest == content.digest != before.digest) or bool(ends & new)
 
     back = (one for one in asked if is_back(one))
     return tuple(finding_rules.brought_back(one) for one in back)
@@ -116,15 +125,19 @@ def elsewhere(
     """
     found = finding_queries.list_elsewhere(unit, review, current.entries())
     over = [one for one in here if one.state in finding_rules.OVER]
+    now = _ends(current)
+
+    @cache
+    def ends_of(review_id: str, number: int) -> frozenset[tuple[str, str]]:
+        return _ends(reviews.get_round(unit, review_id, number))
 
     def is_over(one: Finding) -> bool:
         same = [mine for mine in over if (mine.identity, mine.blob) == (one.identity, one.blob)]
         if one.blob is not None or not same:
             return bool(same)
         # About a whole change: its files that are in this one were then as they are now.
-        met = {*current.entries()} & {*reviews.get_round(unit, one.review_id, one.round).entries()}
-        rounds = [reviews.get_round(unit, review.id, mine.round) for mine in same]
-        return any(was.digest == review.digest or (met and met <= {*was.entries()}) for was in rounds)
+        met = now & ends_of(one.review_id, one.round)
+        return any(was == now or (met and met <= was) for was in (ends_of(review.id, mine.round) for mine in same))
 
     kept = (one for one in found if blocks(one, threshold) and not is_over(one))
     return [one for one in kept if not is_person or (one.source == "person" and not one.is_request)]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cache, partial
 from typing import Any, Final, Literal
 
-from sqlalchemy import ColumnElement, FromClause, Select, and_, bindparam, case, exists, or_, select, text, tuple_
+from sqlalchemy import ColumnElement, FromClause, Select, and_, bindparam, case, exists, func, or_, select, text, tuple_
 
 from tandem.errors import NotFound, TooLarge
 from tandem.git.changes import Change
@@ -62,13 +62,14 @@ def _standing(which: _Which, source: FromClause, number: Any, same: ColumnElemen
     """
     condition, stands = _WHICH[which]
     is_back = (_f.state == "verified") & (_f.settled_round > number) & ~same
-    flag = case((or_(stands, is_back), 1), else_=0).label("stands")
+    flag = func.max(case((or_(stands, is_back), 1), else_=0)).label("stands")
     return (
         select(tables.findings, flag)
         .select_from(source)
         .join(tables.reviews, _r.id == _f.review_id)
         .where(_f.source != "check", or_(_is_open, _is_over), _f.round <= number, condition)
-        .limit(bindparam("limit"))
+        .group_by(_f.id)
+        .limit(_MOST)
     )
 
 
@@ -150,8 +151,8 @@ def find_lesson(unit: Unit, project: str, fingerprint: str, severity: str) -> st
 
 
 def is_doubtful(unit: Unit, one: Finding) -> bool:
-    """Whether a finding counts for nothing, and may be right: it is late, or not in the words of its lesson."""
-    if one.suppressed_by is None:
+    """Whether a finding counts for nothing, and may be right: it is late, or a blocker in a lesson's other words."""
+    if one.suppressed_by is None or one.severity != "blocker":
         return one.state == "late"
     said, known = (" ".join(text.split()) for text in (one.claim, get(unit, one.suppressed_by).claim))
     return said.casefold() != known.casefold()
@@ -177,17 +178,19 @@ def _list(
         TooLarge: There are too many.
     """
     params |= {"project": project}
-    rows = unit.all(_of_content(which), digest=digest, limit=_MOST, **params) if digest else []
+    rows = unit.all(_of_content(which), digest=digest, **params) if digest else []
     ends = [(change.path, change.blob_after) for change in changes]
-    for some in list_by_keys(unit, partial(_of_files, which), ("path", "blob_after"), ends, _MOST, **params):
+    for some in list_by_keys(unit, partial(_of_files, which), ("path", "blob_after"), ends, None, **params):
         rows += some
-    if len(rows) >= _MOST:
+    # Of a whole change, one is found by each part of it.
+    found = {row[0]: Finding(*row[:-1]) for row in rows}
+    if len(found) >= _MOST:
         raise TooLarge(
             f"{_MOST} findings or more of other reviews are on this content: change it, or propose a smaller part.",
             limit=_MOST,
         )
     standing = {row[0] for row in rows if row[-1]}
-    known = sorted((Finding(*row[:-1]) for row in rows), key=lambda one: (one.seq, one.position))
+    known = sorted(found.values(), key=lambda one: (one.seq, one.position))
     newest = {one.identity: one for one in known}
     return [
         (one if one.is_open or one.id not in standing else finding_rules.brought_back(one), one.id in standing)

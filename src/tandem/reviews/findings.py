@@ -47,6 +47,7 @@ _AROUND = 2
 """So many lines on both sides of a finding belong to its fingerprint."""
 _NAMED = 20
 """So many open findings a refusal names."""
+_IN_OTHER_WORDS = "repeats a lesson in other words"
 
 
 class Given(NamedTuple):
@@ -299,8 +300,8 @@ def _disagreement(review: Review, blocking: list[Finding], late: list[Finding]) 
     if review.round >= ESCALATION_ROUND:
         return f"{review.round} rounds ended without agreement: a person decides."
     if late and not blocking:
-        how = "late, on lines that did not change" if late[0].state == "late" else "where a lesson names another fault"
-        return f"{late[0].author} found it {how} ({_where(late[0])}): a person decides."
+        how = "found it late, on lines that did not change" if late[0].state == "late" else _IN_OTHER_WORDS
+        return f"{late[0].author} {how} ({_where(late[0])}): a person decides."
     often = next((one for one in blocking if one.reopenings >= finding_rules.MOST_ANSWERS), None)
     return often and f"{_where(often)} was answered {often.reopenings} times, and reopened: a person decides."
 
@@ -337,9 +338,8 @@ def _made(
         if asked.file is None or seen.around is None
         else finding_rules.fingerprint(asked.category, asked.file, seen.around, asked.claim)
     )
-    lesson = None
-    if print_ is not None and not is_person:
-        lesson = finding_queries.find_lesson(unit, review.project, print_, severity)
+    finds = finding_queries.find_lesson
+    lesson = None if print_ is None or is_person else finds(unit, review.project, print_, severity)
     is_late = review.round > 1 and found.is_unchanged and severity != "blocker" and not is_person
     return new_finding(
         asked,

@@ -8,7 +8,7 @@ from tandem.rulings.state import COMMITS, REVIEWED
 from tests.repository.routes.tables import Row, cases
 from tests.repository.routes.world import REFUSED, World
 
-WAYS_ON = ("tandem submit ", "tandem gate override", "tandem rollback ")
+WAYS_ON = ("tandem submit ", "tandem land ", "tandem gate override", "tandem rollback ")
 
 
 @pytest.mark.parametrize("flow", cases("flows.txt"))

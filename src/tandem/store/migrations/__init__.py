@@ -11,6 +11,7 @@ REVISIONS: Final = (
     *("0022_access_mode", "0023_commits_of_a_gate", "0024_landings"),
     *("0025_findings", "0026_drafts", "0027_counters", "0028_activity", "0029_found_files"),
     "0030_contested_files",
+    "0031_finding_authors",
 )
 """Every revision, so that a database can be judged without importing Alembic. A test compares them."""
 

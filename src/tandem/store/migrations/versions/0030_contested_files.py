@@ -14,7 +14,6 @@ def upgrade() -> None:
     """Take the step."""
     op.execute("DROP INDEX ix_findings_blob")
     op.execute("ALTER TABLE findings ADD COLUMN settled_round INTEGER")
-    op.execute("ALTER TABLE findings ADD COLUMN written_by TEXT")
     table = op.create_table(
         "contested_files",
         sa.Column("project", sa.Text(), nullable=False),
