@@ -450,7 +450,7 @@ class _Job:
             self.known.forget()
 
     def _branch_of(self, review_id: str) -> str | None:
-        asked = {"review_id": review_id, "project": self.gate.project, "files": []}
+        asked: dict[str, Any] = {"review_id": review_id, "project": self.gate.project, "files": []}
         return self.session.data("get_proposal", asked)["metadata"].get("branch")
 
 
