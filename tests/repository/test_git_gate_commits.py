@@ -286,8 +286,8 @@ def test_a_commit_by_tandem_says_what_its_reviewer_wants(followed: Gated):
     outcome = (asked.data["done"], asked.data["state"], asked.data["commit"], asked.data["exit_status"])
     assert outcome == (["committed"], "changes_requested", followed.head(), asked.status)
     assert asked.data["next"][0].endswith(ANSWER)
-    # A commit without a review passes all the same, and so does an approved one. Of the second in which the one before
-    # was made, one without changes looks like that amended.
+    # A commit without a review passes all the same, and so does an approved one. In the same second as the one before
+    # it, a commit without changes looks like an amend.
     assert commit(followed, "--allow-empty", "--date", "1600000000 +0200", "-m", "Nothing").status == 0
     followed.stage({"c.txt": "more\n"})
     followed.approve()

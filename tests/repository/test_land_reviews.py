@@ -121,7 +121,7 @@ def test_what_is_left_open_of_it_is_closed(followed: Gated, whole: bool) -> None
     assert [*under_review(followed)] == [other]
     status = followed.call("get_review_status", review_id=elsewhere, project="elsewhere")["status"]
     assert status == "pending"
-    # What follows on a branch of this name begins anew.
+    # The next work on a branch of this name is not that of the landed one.
     followed.git("reset", "--quiet", "--hard", "main")
     followed.stage({"d.txt": "d\n"})
     followed.git(*NO_HOOKS, "commit", "--quiet", "-m", "Add another")

@@ -127,7 +127,7 @@ def test_the_message_of_an_amend_is_kept_and_no_editor_opens_without_a_terminal(
         gated.decide(review_of(commit(gated, *words)))
         assert commit(gated, *words, GIT_EDITOR="sleep 600 #").status == 0
         assert gated.message().startswith("Three\n")
-    # The message of a commit that is named takes the place of what was kept.
+    # The message of a named commit counts before the kept one.
     for words in (
         ("-C", "HEAD"),
         ("-aCHEAD",),

@@ -106,7 +106,7 @@ class Commits:
 
     @property
     def is_refused(self) -> bool:
-        """Whether `pre-commit` refused what was taken last."""
+        """Whether `pre-commit` refused in the last run of `take`."""
         return self._refused.exists()
 
     def take(self, words: Sequence[str], *, edits: bool) -> Taken | int:
