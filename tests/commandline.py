@@ -163,7 +163,9 @@ class Inside:
         environment = {"TANDEM_BROKER": self.url, **environment}
         executed.append(arguments)
         status = 0
-        with CliRunner(charset="utf-8").isolation(stdin, environment) as (stdout, stderr, _):
+        isolation = CliRunner(charset="utf-8").isolation(stdin, environment)
+        with isolation as (stdout, stderr, _), pytest.MonkeyPatch.context() as process:
+            process.setattr(sys, "argv", ["tandem", *arguments])
             try:
                 program.run(list(arguments))
             except SystemExit as ended:

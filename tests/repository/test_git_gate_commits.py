@@ -134,8 +134,11 @@ def test_commits_on_other_branches_are_made_while_the_broker_is_away(own_other: 
     (Path(own_other.switch["config_dir"]) / "config.toml").write_text("nonsense", "utf-8")
     own_other.broker.kill()
     own_other.stage(DIGITS)
-    said = own_other.try_git("commit", "-m", "Digits")
-    assert said.ok, said.stderr
+    is_followed = own_other.switch["commits"] == "followed"
+    said = commit(own_other, "-m", "Digits") if is_followed else own_other.try_git("commit", "-m", "Digits")
+    assert said.status == (3 if is_followed else 0), said
+    told = "not submitted for review, as no broker answered. Have the branch reviewed: tandem submit --branch --wait"
+    assert (told in " ".join(said.stderr.split())) == is_followed
     bare = own_other.root.parent / "bare.git"
     own_other.git("init", "--quiet", "--bare", str(bare))
     assert own_other.try_git("push", "--quiet", str(bare), "feature").ok
@@ -144,7 +147,6 @@ def test_commits_on_other_branches_are_made_while_the_broker_is_away(own_other: 
     (Path(own_other.switch["config_dir"]) / "config.toml").unlink()
     own_other.broker.start()
     own_other.git("reset", "--quiet", "--hard", "main")
-    is_followed = own_other.switch["commits"] == "followed"
     assert ("submitted when it is back" in said.stderr) == is_followed
     assert len(pending.waiting(gate_switch.place_at(own_other.root))) == int(is_followed)
     own_other.git("switch", "--quiet", "feature")
@@ -284,12 +286,33 @@ def test_a_commit_by_tandem_says_what_its_reviewer_wants(followed: Gated):
     outcome = (asked.data["done"], asked.data["state"], asked.data["commit"], asked.data["exit_status"])
     assert outcome == (["committed"], "changes_requested", followed.head(), asked.status)
     assert asked.data["next"][0].endswith(ANSWER)
-    # A commit without a review passes all the same, and so does an approved one.
-    assert commit(followed, "--allow-empty", "-m", "Nothing").status == 0
+    # A commit without a review passes all the same, and so does an approved one. In the same second as the one before
+    # it, a commit without changes looks like an amend.
+    assert commit(followed, "--allow-empty", "--date", "1600000000 +0200", "-m", "Nothing").status == 0
     followed.stage({"c.txt": "more\n"})
     followed.approve()
     assert commit(followed, "-m", "More").status == 0
     assert commit(followed, "-m", "Nothing").status == 1
+
+
+def test_a_commit_by_tandem_that_is_run_again_waits_for_its_verdict_and_closes_its_review(followed: Gated):
+    followed.stage(DIGITS)
+    assert commit(followed, "-m", "Digits").status == NOT_YET
+    [review] = followed.trailers()
+    hook = followed.root / ".git/hooks/pre-commit"
+    hook.write_text("#!/bin/sh\necho 'line 3 is too long' >&2\nexit 7\n", "utf-8")
+    hook.chmod(0o755)
+    followed.stage({"c.txt": "more\n"})
+    refused = commit(followed, "-m", "More")
+    assert (refused.status, refused.stderr.strip()) == (1, "line 3 is too long")
+    hook.unlink()
+    followed.git("reset", "--quiet", "c.txt")
+    assert commit(followed, "-m", "Digits").status == NOT_YET
+    followed.decide(review)
+    ended = commit(followed, "-m", "Digits")
+    assert (ended.status, f"approved by {review}" in ended.stderr) == (0, True), ended
+    assert followed.call("get_review_status", review_id=review)["status"] == "closed"
+    assert commit(followed, "-m", "Digits").status == 1
 
 
 def test_after_a_rejection_the_branch_is_submitted_as_one_change(followed: Gated):
@@ -362,9 +385,9 @@ def test_a_rejected_followed_commit_is_no_plans_and_holds_up_nobody(followed: Ga
 
 def test_a_commit_that_no_review_takes_passes_and_says_so(followed: Gated):
     followed.stage({"large.txt": "0123456789abcde\n" * 400_000})
-    said = followed.try_git("commit", "--quiet", "-m", "Large")
-    assert said.ok
-    assert "not submitted for review" in said.stderr
+    said = commit(followed, "-m", "Large")
+    assert (said.status, followed.message()) == (1, "Large"), said
+    assert "as the broker took no review of it" in said.unwrapped
 
 
 @pytest.mark.parametrize("commits", COMMITS)

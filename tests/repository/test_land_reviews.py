@@ -109,12 +109,26 @@ def test_what_is_left_open_of_it_is_closed(followed: Gated, whole: bool) -> None
     followed.stage({"c.txt": "c\n"})
     followed.git("commit", "--quiet", "-m", "Add a file")
     [other] = followed.trailers()
+    facts = {"intent": "Elsewhere", "agent_type": "git", "agent_role": "proposer", "category": "plan_review"}
+    facts |= {"description": "Words", "metadata": {"branch": "feature"}, "project": "elsewhere"}
+    elsewhere = followed.call("create_review", **facts)["review_id"]
     followed.git("switch", "--quiet", "feature")
-    followed.git(*NO_HOOKS, "commit", "--quiet", "--allow-empty", "-m", f"Mention it\n\nTandem-Review: {other}")
+    text = f"Mention them\n\nTandem-Review: {other}, {elsewhere}"
+    followed.git(*NO_HOOKS, "commit", "--quiet", "--allow-empty", "-m", text)
     landed = followed.tandem("land", "feature", "--json")
     assert landed.status == 0, landed
     assert not set(others) & set(landed.data["review_ids"])
     assert [*under_review(followed)] == [other]
+    status = followed.call("get_review_status", review_id=elsewhere, project="elsewhere")["status"]
+    assert status == "pending"
+    # The next work on a branch of this name is not that of the landed one.
+    followed.git("reset", "--quiet", "--hard", "main")
+    followed.stage({"d.txt": "d\n"})
+    followed.git(*NO_HOOKS, "commit", "--quiet", "-m", "Add another")
+    assert followed.tandem("land", "--timeout", "0").status == 12
+    [new] = set(under_review(followed)) - {other}
+    proposal = followed.call("get_proposal", review_id=new)
+    assert (proposal["intent"], proposal["parent_id"]) == ("Add another", None)
 
 
 def test_the_line_that_it_prints_lands_where_it_was_told_to(
@@ -128,7 +142,8 @@ def test_the_line_that_it_prints_lands_where_it_was_told_to(
     main = gated.head()
     branched(gated, "feature", DIGITS, start="release")
     options = ["--onto", "release", "--strategy", "squash", "--remote", "origin", "-m", "Count in 'digits'"]
-    assert gated.tandem("land", "feature", *options, "--timeout", "0").status == 12
+    options += ["--broker", gated.broker.url, "--agent", "ann", "--timeout", "30"]
+    assert gated.tandem("land", "feature", *options[:-2], "--timeout", "0").status == 12
     [review] = [one["review_id"] for one in gated.call("list_reviews", status="pending")["reviews"]]
     gated.decide(review, "changes_requested", "Use words.")
     told = gated.tandem("land", "feature", *options)
@@ -138,7 +153,9 @@ def test_the_line_that_it_prints_lands_where_it_was_told_to(
     gated.git("switch", "--quiet", "feature")
     gated.stage({"a.txt": "one\ntwo\ndrei\n"})
     gated.git(*NO_HOOKS, "commit", "--quiet", "-m", "Use words")
-    assert gated.tandem(*shlex.split(commands[0]), "--timeout", "0").status == 12
+    without_branch = gated.tandem("land", *options[:-1], "0")
+    words = shlex.join(["tandem", "land", *options[:-1], "0", "feature"])
+    assert (without_branch.status, words in without_branch.stderr) == (12, True), without_branch
     gated.decide(review)
     assert gated.tandem(*shlex.split(commands[0])).status == 0
     assert (gated.head("main"), run_git(bare, "rev-parse", "main")) == (main, main)

@@ -127,6 +127,18 @@ def test_the_message_of_an_amend_is_kept_and_no_editor_opens_without_a_terminal(
         gated.decide(review_of(commit(gated, *words)))
         assert commit(gated, *words, GIT_EDITOR="sleep 600 #").status == 0
         assert gated.message().startswith("Three\n")
+    # The message of a named commit counts before the kept one.
+    for words in (
+        ("-C", "HEAD"),
+        ("-aCHEAD",),
+        ("--reuse-message=HEAD",),
+        ("-c", "HEAD"),
+        ("--reedit-message", "HEAD"),
+    ):
+        gated.stage({"c.txt": " ".join(words)})
+        gated.decide(review_of(commit(gated, "--amend", "-m", "Five")))
+        assert commit(gated, "--amend", *words).status == 0
+        assert gated.message().startswith("Three\n")
 
 
 @pytest.mark.parametrize("words", [["-F", "-"], ["-m", ""]])
@@ -360,9 +372,19 @@ def test_a_hook_that_fails_ends_it_with_its_words_and_gits_status(gated: Gated) 
     hook.write_text("#!/bin/sh\necho 'line 3 is too long' >&2\nexit 7\n")
     hook.chmod(0o755)
     gated.stage(DIGITS)
-    ended = commit(gated, "-m", "Count")
-    assert (ended.status, ended.stderr.strip(), reviews(gated)) == (1, "line 3 is too long", [])
+    nobody: dict[str, Any] = {
+        "GIT_AUTHOR_NAME": "Ann",
+        "GIT_AUTHOR_EMAIL": "ann@example.org",
+        "GIT_COMMITTER_NAME": "",
+        "GIT_COMMITTER_EMAIL": "",
+    }
+    # It speaks first, also where git does not know who commits.
+    for more in ({}, nobody):
+        ended = commit(gated, "-m", "Count", **more)
+        assert (ended.status, ended.stderr.strip(), reviews(gated)) == (1, "line 3 is too long", [])
     hook.unlink()
+    unknown = commit(gated, "-m", "Count", **nobody)
+    assert (unknown.status, "Git does not know who commits here" in unknown.unwrapped) == (1, True), unknown
     hook = gated.root / ".git/hooks/commit-msg"
     hook.write_text("#!/bin/sh\ngrep -q '^feat: ' \"$1\" || { echo 'no type' >&2; exit 1; }\n")
     hook.chmod(0o755)

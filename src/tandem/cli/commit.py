@@ -20,7 +20,7 @@ from tandem.errors import Forbidden, InvalidInput, InvalidTransition, NotFound, 
 from tandem.git.raw import FIELDS, digest_of
 from tandem.git.runner import interactively
 from tandem.hooks import judging
-from tandem.rulings import broker_errors, git, message, next_steps, person, planning, state
+from tandem.rulings import broker_errors, git, message, next_steps, pending, person, planning, state
 from tandem.rulings.ask import GateClient
 from tandem.rulings.open_reviews import OpenReview
 from tandem.rulings.state import FOLLOWED
@@ -45,8 +45,11 @@ _MESSAGE = re.compile(r" (?:--(?:message|file)[= ]|-([aeinopqsvz]*)[mF] ?)(?:'[^
 _NO_VERIFY = re.compile(r"--no-v|-[^-]*n")
 _MAY_BE_EMPTY = "--allow-empty-m"
 _AMENDS = "--am"
+_TAKES_A_MESSAGE = re.compile(r"--re(u|ed).*|-[aeinoqsvz]*[cC].*")
+"""An option by which git has the message from a commit."""
 _SHORT = 12
 _NOTHING_TO_COMMIT = 1
+_FATAL = 128
 
 
 def commit(
@@ -112,6 +115,7 @@ class _Run:
         whole = shlex.join(["tandem", "commit", *words])
         self.again = _MESSAGE.sub(lambda found: f" -{found[1]}" if found[1] else "", whole)
         self._opened: Session | None = None
+        self._is_unsent = False
         self._done: list[str] = []
 
     @property
@@ -135,7 +139,9 @@ class _Run:
             edits = edits and not any(map(_NO_VERIFY.match, self._words))
             taken = self._commits.take(self._words, edits=edits)
             if isinstance(taken, int):
-                is_over = made is not None and taken == _NOTHING_TO_COMMIT
+                is_over = taken == _NOTHING_TO_COMMIT and not self._commits.is_refused
+                if is_over and self._is_undecided():
+                    return None
                 return self._told_commit(*made) if made and is_over else self._ended_by_git(taken)
             taken = self._with_message(taken, edited=edits)
             # A hook submits a followed commit: as a review, or as the next round of one.
@@ -164,7 +170,8 @@ class _Run:
     def _with_message(self, taken: Taken, *, edited: bool) -> Taken:
         """The same with the message of this run, else that of an earlier one."""
         text = self._known.facts.get(self._kept) or ""
-        if taken.is_told and not (text and self._kept == "amends" and taken.source == ("commit", "HEAD")):
+        is_amended = self._kept == "amends" and taken.source == ("commit", "HEAD")
+        if taken.is_told and not (text and is_amended and not any(map(_TAKES_A_MESSAGE.fullmatch, self._words))):
             may_be_empty = taken.source[0] != "message" or any(one.startswith(_MAY_BE_EMPTY) for one in self._words)
             if not taken.message.strip() and not may_be_empty:
                 raise Misused("The message is empty: say what the change is for.", "-m")
@@ -206,9 +213,10 @@ class _Run:
 
     def _make(self, taken: Taken, reviews: list[str]) -> int | None:
         """Commit exactly this tree, and close its reviews; None for `follow`."""
-        before = git.head(self._place)
+        before, unsent = git.head(self._place), pending.waiting(self._place)
         self._known.keep(making=[taken.tree, before], closes=reviews)
         status = self._commits.make([*self._told, *self._words], taken.tree)
+        self._is_unsent = not set(unsent).issuperset(pending.waiting(self._place))
         if status:
             return self._ended_by_git(status)
         found = git.head(self._place)
@@ -224,9 +232,9 @@ class _Run:
 
     def follow(self) -> int:
         """Wait for the verdict on the commit that was made, and close its reviews; the exit status."""
-        made = git.head(self._place) or ""
-        named = message.values(git.read_commit(self._place, made)[1], message.REVIEW)
-        reviews = [one for one in named if one != message.UNREVIEWED]
+        made, reviews = self._followed()
+        if (self._is_unsent or not reviews) and self._needs_review(made):
+            return self._told_unsent(made)
         for review_id in reviews:
             self.again = next_steps.wait(review_id)
             review = self._reviewer_side()
@@ -237,6 +245,28 @@ class _Run:
         self._known.keep(closes=reviews)
         self._close(made, is_approved=True)
         return self._told_commit(made, reviews)
+
+    def _followed(self) -> tuple[str, list[str]]:
+        """The commit at HEAD, and the reviews that it names."""
+        made = git.head(self._place)
+        named = message.values(git.read_commit(self._place, made)[1], message.REVIEW) if made else []
+        return made or "", [one for one in named if one != message.UNREVIEWED]
+
+    def _is_undecided(self) -> bool:
+        """Whether the commit at HEAD is followed, and a review of it not closed."""
+        for review_id in self._followed()[1] if self._is_followed else ():
+            # A message may name any.
+            with suppress(NotFound):
+                if self._session.data("get_review_status", {"review_id": review_id})["status"] != "closed":
+                    return True
+        return False
+
+    def _needs_review(self, made: str) -> bool:
+        """Whether a commit that was submitted as no review changes something, and passes by nothing else."""
+        parents, text = git.read_commit(self._place, made)
+        passes = len(parents) > 1 or message.values(text, message.SIGNED) or message.values(text, message.OVERRIDE)
+        before = parents[0] if parents else git.empty_tree(self._place)
+        return bool((self._is_unsent or not passes) and git.between(self._place, before, made))
 
     def _made_before(self) -> tuple[str, list[str]] | None:
         """The commit that an earlier run, or git alone, has made, with its reviews, which are closed; else None."""
@@ -282,8 +312,18 @@ class _Run:
             say(f"committed {(made or '')[:_SHORT]}{said}")
         return Exit.DONE
 
+    def _told_unsent(self, made: str) -> int:
+        away = ("no broker answered", Exit.UNREACHABLE)
+        why, ended = away if self._is_unsent else ("the broker took no review of it", Exit.REFUSED)
+        step = f"Have the branch reviewed: {next_steps.SUBMIT_BRANCH}"
+        if self._options.as_json:
+            show_outcome(self._done, None, made, ended, [step], "committed")
+        else:
+            say(f"committed {made[:_SHORT]}, and not submitted for review, as {why}. {step}")
+        return ended
+
     def _ended_by_git(self, status: int) -> int:
-        unknown = identity_problem(Path.cwd(), os.environ) if status else None
+        unknown = identity_problem(Path.cwd(), os.environ) if status == _FATAL else None
         if unknown is not None:
             raise InvalidInput(f"{unknown[0]} So that it does: {unknown[1]}", exit_status=status)
         if self._options.as_json and not status:

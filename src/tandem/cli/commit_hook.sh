@@ -16,6 +16,11 @@ tree() {
     GIT_INDEX_FILE=$folder/index git write-tree --missing-ok
 }
 case $TANDEM_COMMIT_STEP:$name in
+take:pre-commit)
+    # Git's exit status is the same where there is nothing to commit.
+    if [ -f "$hook" ] && [ -x "$hook" ]; then "$hook" "$@" || { : >"$folder/refused"; exit 1; }; fi
+    exit 0
+    ;;
 take:prepare-commit-msg)
     # Behind pre-commit, in front of the editor: here is what would be committed, and git ends without a commit.
     cp "$1" "$folder/message" && tree >"$folder/tree" || exit 1

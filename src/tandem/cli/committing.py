@@ -96,13 +96,18 @@ class Commits:
     def __init__(self, place: HookRepository, *, quiet: bool) -> None:
         self._place, self._quiet = place, quiet
         self.folder = Path(place.git_dir, FOLDER, "commit")
-        self._started = self.folder / "started"
+        self._started, self._refused = self.folder / "started", self.folder / "refused"
         self.folder.mkdir(parents=True, exist_ok=True)
 
     @property
     def message_file(self) -> Path:
         """The message of the last run, for git and its hooks."""
         return self.folder / "message"
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether `pre-commit` refused in the last run of `take`."""
+        return self._refused.exists()
 
     def take(self, words: Sequence[str], *, edits: bool) -> Taken | int:
         """What git would commit, once `pre-commit` has run; or git's exit status, where that would be nothing.
@@ -113,7 +118,8 @@ class Commits:
         """
         with self._turn():
             source_file, tree_file = self.folder / "source", self.folder / "tree"
-            tree_file.unlink(missing_ok=True)
+            for file in (tree_file, self._refused):
+                file.unlink(missing_ok=True)
             status = self._run("take", words, TANDEM_COMMIT_EDITS="1" if edits else "")
             tree = first_line(str(tree_file))
             if not tree:

@@ -77,6 +77,8 @@ def land(
     base, source, head = _named(gate, onto or gate.branches[0], branch)
     settings = load_settings(project_root=Path(gate.place.settings_root)).settings
     limit_s = wait_seconds() if timeout is None else timeout
+    # Another branch may be checked out by then.
+    again = shlex.join(["tandem", *sys.argv[1:], *([] if branch else [source])])
     with options.session(None if options.broker else ask.location_of(gate)) as session:
         job = _Job(
             session=session,
@@ -86,18 +88,18 @@ def land(
             head=head,
             strategy=strategy or settings.landing_strategy,
             intent=intent,
-            again=_again("land", source, **{"--onto": onto, "--strategy": strategy, "--remote": remote, "-m": intent}),
+            again=again,
             deadline=None if limit_s is None else time.monotonic() + limit_s,
             options=options,
         )
         try:
-            with going_on(_again(*sys.argv[1:])):
+            with going_on(again):
                 ended = job.run()
         except DoesNotMerge as error:
             where = f"{source} does not merge with {base}: {error.where}. Nothing moved. Take it in: git merge {base}"
             ended = job.failed(where, paths=error.paths)
         except _MustWait:
-            say_go_on(_again(*sys.argv[1:]))
+            say_go_on(again)
             ended = _Outcome(Exit.WAITING, f"Not landed yet: {source}")
         for line in dict.fromkeys(job.base.left):
             say(line)
@@ -106,12 +108,6 @@ def land(
     if options.as_json or ended.text:
         tell(facts, ended.text, as_json=options.as_json)
     return ended.exit
-
-
-def _again(*words: str, **given: str | None) -> str:
-    """The command to run again, with the options that were given."""
-    options = [word for name, value in given.items() if value is not None for word in (name, value)]
-    return shlex.join(["tandem", *words, *options])
 
 
 def _gate() -> GateFile:
@@ -440,18 +436,22 @@ class _Job:
         """Close the reviews that have landed, and what else is open of the branch; who may not leaves them open."""
         own, named = [*review_ids], list[str]()
         # Commits that it has got meanwhile have not landed.
-        if git.resolve(self.gate.place, git.HEADS + self.source) == self.head:
+        is_over = git.resolve(self.gate.place, git.HEADS + self.source) == self.head
+        if is_over:
             own += filter(None, [self.known.facts.get("review_id")])
             named = [one for commit in git.commits(self.gate.place, self.head, [tip]) for one in commit.reviews]
         for review_id in dict.fromkeys([*own, *named]):
             closing = {"review_id": review_id, "reason": f"Landed as {self._there(commit)}."}
             with suppress(TandemError):
-                # A message may name any.
+                # A message may name any, also another project's.
                 if review_id in own or self._branch_of(review_id) == self.source:
                     self.session.data("close_review", closing)
+        if is_over:
+            self.known.forget()
 
     def _branch_of(self, review_id: str) -> str | None:
-        return self.session.data("get_proposal", {"review_id": review_id, "files": []})["metadata"].get("branch")
+        asked: dict[str, Any] = {"review_id": review_id, "project": self.gate.project, "files": []}
+        return self.session.data("get_proposal", asked)["metadata"].get("branch")
 
 
 class _Place:

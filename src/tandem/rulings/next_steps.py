@@ -26,7 +26,8 @@ BY_COMMIT = COMMIT.replace("git", "tandem")
 REVISION = "revision"
 """Where a proposal of commits says in its metadata which ones they are."""
 _NEXT_ROUND = f"commit it on its branch, as its next round: {BY_COMMIT}"
-_ANEW = "commit it on its branch, and submit all of that: tandem submit --branch --wait -m 'why'"
+SUBMIT_BRANCH = "tandem submit --branch --wait -m 'why'"
+_ANEW = f"commit it on its branch, and submit all of that: {SUBMIT_BRANCH}"
 
 
 def wait(review_id: str) -> str:
