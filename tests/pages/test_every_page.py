@@ -229,9 +229,22 @@ def test_a_page_of_the_log_names_all_that_it_is_about_with_few_operations(reader
     before = calls(reader)
     shown = plain(reader, "/activity")
     assert calls(reader) - before - 1 <= _MOST_CALLS
-    for told in ("pool on a-host", "Upload progress", "session of codex", "reason Too many requests", "codex-r1"):
+    for told in (
+        *("pool on a-host", "Upload progress", "session of codex", "reason Too many requests", "codex-r1"),
+        "exit code 0",
+    ):
         assert told in shown
     assert "circuit opened pool on a-host broker reason Too many requests exit code 3 until in " in shown
+
+
+def test_what_a_person_writes_is_shown_whole_whatever_is_in_it(reader: httpx.Client, stock: Stock) -> None:
+    with Desk(stock.url, stock.project) as desk:
+        review = desk.put_up(intent="Name the list")
+        reason = 'Use {"a": 1} instead of {"message": "the list"}, please'
+        desk.do("release_claim", review_id=review, claim_generation=desk.claim(review, "ada"), reason=reason)
+        for page in ("/activity", f"/reviews/{review}"):
+            assert reason in plain(reader, page)
+        desk.do("close_review", review_id=review)
 
 
 def calls(reader: httpx.Client) -> int:
