@@ -244,6 +244,7 @@ class Broker:
                 check_ready=self.health.check,
                 body_limit_bytes=settings.body_limit_bytes,
                 charge=limits.charge,
+                page_limit=lambda: self._services.policy.page_limit,
             ),
             limits=limits,
             measurements=self.measurements,

@@ -68,7 +68,7 @@ def test_reviews_at_which_reviewers_failed_are_one_cause_with_the_command_that_t
     shown = tandem.run("inbox", "show", "--person", "rita", "--project", tandem.project).stdout
     assert "Problems 1" in shown
     assert "3 reviewers gave no verdict: no memory; 2 reviews wait" in " ".join(shown.split())
-    assert f"tandem review retry {failed[0]}" in " ".join(shown.split())
+    assert f"tandem review retry {failed[0]}, and so for each of the 2" in " ".join(shown.split())
 
 
 def test_a_search_finds_and_goes_on(tandem: Inside) -> None:

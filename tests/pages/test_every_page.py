@@ -5,14 +5,16 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from urllib.parse import urljoin, urlsplit
 
 import httpx
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.acceptance.cycling import Crew
 from tests.acceptance.reviewing import Desk
-from tests.broker import NO_TLS, BrokerProcess
+from tests.broker import NO_TLS, BrokerProcess, fresh_project
 from tests.pages.conftest import Check, OpenWindows, Shot
 from tests.pages.stock import Stock, stocked
 from tests.pages.windows import signed_in
@@ -54,6 +56,18 @@ _TECHNICAL = r"\b(?:rv_[0-9a-z]{8}|sv_|ss_)\S*|\{\"|\.\d{6}Z|\b[0-9a-f]{40,}\b"
 """Ids, JSON, microseconds and whole hashes: for programs, and for who asks for them."""
 BELONGS = r'json=\{"order|headers=\{"Idem'
 """Places where it belongs: the code of the change itself, which is shown and edited as it is."""
+
+
+def test_pages_are_there_where_a_page_has_few_rows(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path, page_limit=10) as broker, Crew(broker.url, fresh_project()) as crew:
+        crew.prepare()
+        crew.start("Upload progress")
+        with httpx.Client(base_url=broker.url, timeout=60, verify=NO_TLS) as client:
+            name, _, value = signed_in(broker.url, "ada").partition("=")
+            client.cookies.set(name, value)
+            for path in ("/activity", "/activity/reviews", "/webhooks", "/cycles", "/queue", "/"):
+                assert client.get(path).status_code == httpx.codes.OK, path
+            assert "Upload progress" in client.get("/activity").text
 
 
 @pytest.fixture(scope="module")
@@ -215,9 +229,22 @@ def test_a_page_of_the_log_names_all_that_it_is_about_with_few_operations(reader
     before = calls(reader)
     shown = plain(reader, "/activity")
     assert calls(reader) - before - 1 <= _MOST_CALLS
-    for told in ("pool on a-host", "Upload progress", "session of codex", "reason Too many requests", "codex-r1"):
+    for told in (
+        *("pool on a-host", "Upload progress", "session of codex", "reason Too many requests", "codex-r1"),
+        "exit code 0",
+    ):
         assert told in shown
     assert "circuit opened pool on a-host broker reason Too many requests exit code 3 until in " in shown
+
+
+def test_what_a_person_writes_is_shown_whole_whatever_is_in_it(reader: httpx.Client, stock: Stock) -> None:
+    with Desk(stock.url, stock.project) as desk:
+        review = desk.put_up(intent="Name the list")
+        reason = 'Use {"a": 1} instead of {"message": "the list"}, please'
+        desk.do("release_claim", review_id=review, claim_generation=desk.claim(review, "ada"), reason=reason)
+        for page in ("/activity", f"/reviews/{review}"):
+            assert reason in plain(reader, page)
+        desk.do("close_review", review_id=review)
 
 
 def calls(reader: httpx.Client) -> int:

@@ -216,6 +216,12 @@ def _is_ready(broker: BrokerProcess) -> bool:
         ("/nope", "NOT_FOUND", "There is no page at this address.", "Search the queue"),
         ("/cycles/nope/cy_nope", "NOT_FOUND", "There is no such cycle.", "All cycles"),
         ("/queue?category=nope", "INVALID_INPUT", "There is no such category.", "Clear"),
+        (
+            "/queue?category=nope&priority=nope",
+            "INVALID_INPUT",
+            "There is no such category. There is no such priority.",
+            "Clear",
+        ),
     ],
 )
 def test_a_refusal_is_one_sentence_without_codes_and_says_where_to_go(

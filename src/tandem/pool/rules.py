@@ -6,6 +6,7 @@ A pool belongs to one supervisor. The database says which reviewers there should
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -359,22 +360,31 @@ def failures_in_a_row(newest_first: Sequence[Reviewer], forgiven: int) -> int:
 
 
 def plainly(said: str) -> str:
-    """The words of a program, without the JSON around them."""
+    """The words of a program without the JSON around them; all that it said if that has none."""
     found = _MESSAGE.search(said)
-    return found[1] if found else said.partition('{"')[0].rstrip(" :")
+    return found[1] if found else said
 
 
 def failure_cause(said: str) -> str:
     """Why a program failed in a few words, the same for all that failed so; empty if it did not say."""
     known = (cause for cause, sign in _CAUSES.items() if sign.search(said))
-    why = plainly(said.partition(f" {END_OF_LOG}")[0].partition("\n")[0]).rstrip(".")
+    why = plainly(said.partition(f" {END_OF_LOG}")[0].partition("\n")[0])
+    # JSON without words differs from run to run.
+    why = (why.partition('{"')[0].rstrip(" :") or why).rstrip(".")
     return next(known, why[:_LONGEST_CAUSE])
 
 
 def readable(said: str) -> str:
-    """A sentence that ends with a program's JSON, with the words of that JSON instead."""
-    before, mark, rest = said.partition('{"')
-    return before + plainly(mark + rest) if mark else said
+    """A sentence with a program's JSON in it, with the words of that JSON instead; as it is if that has none."""
+    start = said.find('{"')
+    found = _MESSAGE.search(said, max(start, 0))
+    if start < 0 or not found:
+        return said
+    try:
+        _, end = json.JSONDecoder().raw_decode(said, start)
+    except (ValueError, RecursionError):
+        end = len(said)  # The end of a log is cut anywhere.
+    return said[:start] + found[1] + said[end:].partition('{"')[0].rstrip()
 
 
 def how_failed(newest: Reviewer | None) -> str:

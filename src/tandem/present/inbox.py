@@ -81,7 +81,8 @@ def helps(item: Any) -> str | None:
     if item.review is not None:
         return None
     if item.kind == "failure":
-        return f"tandem review retry {item.holds_up[0].review_id}"
+        retry = f"tandem review retry {item.holds_up[0].review_id}"
+        return f"{retry}, and so for each of the {item.held_up}" if item.held_up > 1 else retry
     if item.kind == "override":
         project, _, override_id = item.who.rpartition("/")
         return f"tandem gate seen --override-id {override_id} --project {project}"

@@ -26,9 +26,9 @@ NextAction = Literal[
 INIT = "tandem init"
 """The proposer of what `tandem init` wrote, which it has approved itself."""
 PRIORITIES: tuple[Priority, ...] = ("critical", "normal", "low")
+"""In queue order; a review stores its index."""
 NO_VERDICT = " reviewers gave no verdict; the last: "
 """Where programs failed, `attention` has it between how many did and how the last one did."""
-"""In queue order; a review stores its index."""
 
 ESCALATION_ROUND = 3
 """From this round on, changes requested mean that agents stop and ask a person; and so does this many reviews in a

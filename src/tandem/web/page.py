@@ -117,6 +117,7 @@ class Backend:
         check_ready: Raises Unavailable unless the broker takes new work.
         body_limit_bytes: The largest form.
         charge: Charges a request to who sends it; raises RateLimited.
+        page_limit: The most rows of a page of an operation, by the settings now.
     """
 
     dispatcher: Dispatcher
@@ -126,6 +127,7 @@ class Backend:
     check_ready: Callable[[], None]
     body_limit_bytes: int
     charge: Callable[[Exchange, Access | None], None]
+    page_limit: Callable[[], int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,10 +207,14 @@ class PageRequest:
     async def call(self, operation: str, **arguments: Any) -> Any:
         """An operation's typed answer, called as the person; arguments that are None are left out.
 
+        Of rows it asks for no more than the settings allow.
+
         Raises:
             TandemError: The broker refuses, with the code's own subclass.
         """
         given = {name: value for name, value in arguments.items() if value is not None}
+        if "limit" in given:
+            given["limit"] = min(given["limit"], self.backend.page_limit())
         caller = Caller(agent=self.person.name or None, access=self.person.access)
         return await self.backend.dispatcher.call(operation, given, caller)
 

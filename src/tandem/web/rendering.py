@@ -121,16 +121,25 @@ _REFUSED = {
 }
 _NAMES_OPERATION = re.compile(rf"(?<!['\w])(?:{'|'.join(one.name for one in REGISTRY)})(?!['\w])")
 _OF_CHOICE = "Input should be '"
+_ENDS = (".", "!", "?", ")")
+_COMMAND = re.compile(": (?:tandem|git) ")
 
 
 def refused(error: TandemError) -> str:
     """A refusal in words for people: it leaves out what names an operation, which agents call."""
     message = _REFUSED.get(error.code, error.message)
     if problems := error.details.get("problems"):
-        field, problem = words(problems[0]["field"]), str(problems[0]["problem"])
-        message = f"There is no such {field}." if problem.startswith(_OF_CHOICE) else f"{sentence(field)}: {problem}."
+        message = " ".join(_problem(words(one["field"]), str(one["problem"])) for one in problems)
     kept = [one for one in _PARTS.split(message) if not _NAMES_OPERATION.search(one)]
-    return (" ".join(kept) or "This cannot be done now").rstrip(".;:") + "."
+    said = (" ".join(kept) or "This cannot be done now").rstrip(";: ")
+    # A full stop behind a command would be copied with it.
+    return said if said.endswith(_ENDS) or _COMMAND.search(_PARTS.split(said)[-1]) else f"{said}."
+
+
+def _problem(field: str, problem: str) -> str:
+    if problem.startswith(_OF_CHOICE):
+        return f"There is no such {field}."
+    return f"{sentence(field)}: {problem}{'' if problem.endswith(_ENDS) else '.'}"
 
 
 def as_text(value: object) -> str:

@@ -19,12 +19,16 @@ from tandem.webhooks.contract import DeliveryView
 _MOST_CYCLES = 200
 _TECHNICAL = (
     "digest", "generation", "pool", "pid", "incarnation", "rotation", "runner", "tree", "validated", "intent",
-    "feature", "quick", "named", "forced", "old", "new",
+    "feature", "quick", "named", "old", "new",
 )  # fmt: skip
 _TECHNICAL_ENDINGS = ("_generation", "_id", "_ids", "_hash", "_digest")
-_SAYS_NOTHING = (None, False, "", "normal")
+_SAYS_NOTHING = (None, "", "normal")
 _CODES = ("category", "outcome", "kind", "phase", "next_phase", "sender_role", "what")
 """Facts whose values are names of the contract."""
+_WITH_OUTPUT = frozenset({
+    "review_reclaimed", "attention_raised", "pool_paused", "pool_resumed", "circuit_opened", "reviewer_terminated",
+    "reviewer_outcome",
+})  # fmt: skip
 _NAME = re.compile(r"[\w-]+")
 
 
@@ -64,18 +68,28 @@ class Names:
         """What an event says besides its kind, without ids, digests and generations."""
         return details(
             {
-                name: self._said(name, value)
+                name: self._said(name, value, is_output=has_output(event))
                 for name, value in event.data.items()
-                if value not in (*_SAYS_NOTHING, event.new, event.actor)
+                if value is not False  # which 0 is equal to
+                and value not in (*_SAYS_NOTHING, event.new, event.actor)
                 and name not in _TECHNICAL
                 and not name.endswith(_TECHNICAL_ENDINGS)
             }
         )
 
-    def _said(self, name: str, value: Any) -> Any:
+    def _said(self, name: str, value: Any, *, is_output: bool) -> Any:
         if not isinstance(value, str):
             return value
-        return value.replace("_", " ") if name in _CODES else _NAME.sub(lambda one: self.called(one[0]), plainly(value))
+        if name in _CODES:
+            return value.replace("_", " ")
+        return _NAME.sub(lambda one: self.called(one[0]), plainly(value) if is_output else value)
+
+
+def has_output(event: EventView) -> bool:
+    """Whether an event's reason may have the JSON that a program wrote; what people write stays as it is."""
+    if event.kind == "claim_released":
+        return reviewer_name(event.actor) != event.actor
+    return event.kind in _WITH_OUTPUT and event.data.get("kind") != "manual"
 
 
 async def names(request: PageRequest, events: Iterable[EventView | DeliveryView], titles: Mapping[str, str]) -> Names:

@@ -253,7 +253,8 @@ def _plainly(error: Exception) -> str:
     cause: BaseException | None = error
     while cause and not (isinstance(cause, OSError) and cause.strerror):
         cause = cause.__cause__ or cause.__context__
-    return f"It did not answer: {(cause.strerror or '').lower() if isinstance(cause, OSError) else error}."
+    said = (cause.strerror if isinstance(cause, OSError) else None) or str(error) or type(error).__name__
+    return f"The connection failed: {said.rstrip('.')}."
 
 
 def _shown(text: str) -> str:

@@ -12,6 +12,7 @@ from tandem.present.words import reviewer_name
 from tandem.reviews.answers import AuditPage, EventView
 from tandem.web.page import PageRequest
 from tandem.web.rendering import plain, refused
+from tandem.web.subjects import has_output
 
 CONFLICT = 409
 """The status of a form of a page that was too old."""
@@ -54,8 +55,6 @@ TALKING = frozenset(_CONTENT | _SAID | _DECIDED | _PATCH)
 RERUNNING = frozenset(_CONTENT | _DECIDED)
 RETRYING = frozenset(_CONTENT | _HOLD | _DECIDED | _ATTENTION)
 
-_OF_PROGRAMS = frozenset({"claim_released", "review_reclaimed", "attention_raised"})
-"""Their reasons may have the JSON that a reviewer's program wrote."""
 _LIMIT = 200
 _TOLD_LENGTH = 200
 _VERDICTS = {
@@ -108,9 +107,7 @@ def told(event: EventView) -> str:
     kind, actor = event.kind, reviewer_name(event.actor)
     data = event.data
     # An event about somebody else than its author (an expiry, say) names both.
-    who, reason = reviewer_name(data.get("reviewer_id") or actor), _reason(data)
-    if kind in _OF_PROGRAMS:
-        reason = readable(reason)
+    who, reason = reviewer_name(data.get("reviewer_id") or actor), _reason(data, is_output=has_output(event))
     if kind == "review_revised":
         return f"{actor} revised it: round {data.get('round', '?')}"
     if kind == "review_claimed":
@@ -149,11 +146,11 @@ _REST = {
 }
 
 
-def _reason(data: Mapping[str, Any]) -> str:
-    reason = data.get("reason")
+def _reason(data: Mapping[str, Any], *, is_output: bool = False) -> str:
+    reason = str(data.get("reason") or "")
     if not reason:
         return ""
-    text = plain(" ".join(str(reason).split()))
+    text = plain(" ".join((readable(reason) if is_output else reason).split()))
     return f": {text[:_TOLD_LENGTH]}{'…' if len(text) > _TOLD_LENGTH else ''}"
 
 
