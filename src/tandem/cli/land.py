@@ -43,6 +43,7 @@ _MAY_PASS = frozenset({"queued", "running", "passed"})
 _STATES = {Exit.DONE: "landed", Exit.WAITING: "waiting"}
 _PENDING = frozenset({"pending", "claimed", "in_review"})
 _UNDECIDED = _PENDING | {"changes_requested"}
+_USUAL: dict[str, Any] = {"commit": None, "review_ids": [], "paths": [], "review": None}
 
 
 @without("new", "project")
@@ -77,8 +78,6 @@ def land(
     base, source, head = _named(gate, onto or gate.branches[0], branch)
     settings = load_settings(project_root=Path(gate.place.settings_root)).settings
     limit_s = wait_seconds() if timeout is None else timeout
-    # Another branch may be checked out by then.
-    again = shlex.join(["tandem", *sys.argv[1:], *([] if branch else [source])])
     with options.session(None if options.broker else ask.location_of(gate)) as session:
         job = _Job(
             session=session,
@@ -88,23 +87,29 @@ def land(
             head=head,
             strategy=strategy or settings.landing_strategy,
             intent=intent,
-            again=again,
+            # Another branch may be checked out by then.
+            again=shlex.join(["tandem", *sys.argv[1:], *([] if branch else [source])]),
             deadline=None if limit_s is None else time.monotonic() + limit_s,
             options=options,
         )
         try:
-            with going_on(again):
+            with going_on(job.again):
                 ended = job.run()
         except DoesNotMerge as error:
             where = f"{source} does not merge with {base}: {error.where}. Nothing moved. Take it in: git merge {base}"
             ended = job.failed(where, paths=error.paths)
         except _MustWait:
-            say_go_on(again)
+            say_go_on(job.again)
             ended = _Outcome(Exit.WAITING, f"Not landed yet: {source}")
         for line in dict.fromkeys(job.base.left):
             say(line)
-    usual: dict[str, Any] = {"commit": None, "review_ids": [], "paths": [], "review": None}
-    facts = {"branch": source, "onto": base, "state": _STATES.get(ended.exit, "failed"), **usual, **(ended.facts or {})}
+    facts = {
+        "branch": source,
+        "onto": base,
+        "state": _STATES.get(ended.exit, "failed"),
+        **_USUAL,
+        **(ended.facts or {}),
+    }
     if options.as_json or ended.text:
         tell(facts, ended.text, as_json=options.as_json)
     return ended.exit
