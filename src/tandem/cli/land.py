@@ -43,7 +43,7 @@ _MAY_PASS = frozenset({"queued", "running", "passed"})
 _STATES = {Exit.DONE: "landed", Exit.WAITING: "waiting"}
 _PENDING = frozenset({"pending", "claimed", "in_review"})
 _UNDECIDED = _PENDING | {"changes_requested"}
-_USUAL: dict[str, Any] = {"commit": None, "review_ids": [], "paths": [], "review": None}
+_NONE: dict[str, Any] = {"commit": None, "review_ids": [], "paths": [], "review": None}
 
 
 @without("new", "project")
@@ -107,7 +107,7 @@ def land(
         "branch": source,
         "onto": base,
         "state": _STATES.get(ended.exit, "failed"),
-        **_USUAL,
+        **_NONE,
         **(ended.facts or {}),
     }
     if options.as_json or ended.text:
