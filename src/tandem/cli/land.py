@@ -87,7 +87,6 @@ def land(
             head=head,
             strategy=strategy or settings.landing_strategy,
             intent=intent,
-            # Another branch may be checked out by then.
             again=shlex.join(["tandem", *sys.argv[1:], *([] if branch else [source])]),
             deadline=None if limit_s is None else time.monotonic() + limit_s,
             options=options,
@@ -103,13 +102,8 @@ def land(
             ended = _Outcome(Exit.WAITING, f"Not landed yet: {source}")
         for line in dict.fromkeys(job.base.left):
             say(line)
-    facts = {
-        "branch": source,
-        "onto": base,
-        "state": _STATES.get(ended.exit, "failed"),
-        **_NONE,
-        **(ended.facts or {}),
-    }
+    facts = {"branch": source, "onto": base, "state": _STATES.get(ended.exit, "failed"), **_NONE}
+    facts |= ended.facts or {}
     if options.as_json or ended.text:
         tell(facts, ended.text, as_json=options.as_json)
     return ended.exit
