@@ -372,3 +372,13 @@ def test_p11_who_wrote_the_content_settles_nothing_on_it_in_another_review(agent
     told = shop.refused("SELF_APPROVAL", "submit_verdict", **own, reviewer_id=PROPOSER)
     assert told["finding_id"] == fault["finding_id"]
     assert shop.do("submit_verdict", **own, reviewer_id=REVIEWER)["status"] == "approved"
+
+
+def test_p11_a_name_with_other_names_in_it_is_one_name(shop: Desk):
+    odd = f"{PROPOSER}\n{OTHER}"
+    shop.decide(shop.put_up(diff=edited(), proposer_id=odd), "rejected", findings=[MAJOR])
+    again = shop.put_up(diff=edited(), proposer_id="bot")
+    said = [{"finding_id": found(shop, again)[0]["finding_id"], "answer": "verified"}]
+    verdict = {"review_id": again, "claim": True, "verdict": "approved", "answers": said}
+    shop.refused("SELF_APPROVAL", "submit_verdict", **verdict, reviewer_id=odd)
+    assert shop.do("submit_verdict", **verdict, reviewer_id=OTHER)["status"] == "approved"

@@ -144,9 +144,9 @@ def _page(unit: Unit, condition: str, project: str, after: tuple[int, int], limi
     return unit.list_of(Finding, _of_project[condition], project=project, **place, limit=limit)
 
 
-def find_lesson(unit: Unit, project: str, fingerprint: str, severity: str) -> str | None:
+def find_lesson(unit: Unit, project: str, fingerprint: str | None, severity: str) -> str | None:
     """The lesson that the same finding would repeat, if there is one; a graver one repeats none."""
-    found = unit.all(_lesson, project=project, fingerprint=fingerprint)
+    found = unit.all(_lesson, project=project, fingerprint=fingerprint) if fingerprint is not None else []
     return next((str(row[0]) for row in found if is_grave(row[1], severity)), None)
 
 

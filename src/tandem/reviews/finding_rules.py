@@ -5,6 +5,7 @@ Nothing bypasses `STEPS`: every answer and every settling asks `after()` where i
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -150,13 +151,18 @@ class Finding(NamedTuple):
     settled_round: int | None = None
     """The round in which it was verified: those before it have the fault."""
     written_by: str | None = None
-    """Who wrote the content that it was found on, a name on each line: wherever it goes on, they do not settle it."""
+    """Who wrote the content that it was found on, a JSON list: wherever it goes on, they do not settle it."""
 
     @property
     def identity(self) -> tuple[object, ...]:
         """What a finding has wherever its change comes again."""
         said = (self.file, self.lines, self.category, self.claim, self.severity, self.pre_existing)
         return (*said, self.source, self.author, self.is_request)
+
+    @property
+    def authors(self) -> list[str]:
+        """Who wrote the content that it was found on, where that is known."""
+        return json.loads(self.written_by or "[]")
 
     @property
     def is_open(self) -> bool:

@@ -180,11 +180,12 @@ def ruled(
     known = {one.id: one for one in finding_queries.list_of_review(unit, review.id)}
     current = reviews.get_round(unit, review.id, review.round)
     changed = _answered(known, review, current, caller, request, given, is_person=is_person)
-    new = [_made(unit, review, current, given, one, at, is_person=is_person) for at, one in enumerate(found)]
+    by = reviews.authors(unit, review, current)
+    new = [_made(unit, review, given, one, at, is_person=is_person, written_by=by) for at, one in enumerate(found)]
     asks = given.verdict == "changes_requested"
     refuses = is_person and given.verdict in ("changes_requested", "rejected")
     if refuses and not any(blocks(one, threshold) for one in (*changed.values(), *new)):
-        new.append(requested(unit, services, review, given, len(new)))
+        new.append(requested(unit, services, review, given, by, len(new)))
     rows = (*changed.values(), *new)
     here = (known | {one.id: one for one in rows}).values()
     blocking = [one for one in here if blocks(one, threshold)]
@@ -310,8 +311,7 @@ def _settled(
     before: Finding, current: Round, said: GivenSettling | AnswerFinding, names: Names, who: str, *, is_person: bool
 ) -> Finding:
     patched = [current.author] if current.origin == claims.COUNTER_PATCH else []
-    wrote = any(map(names.include, (*(before.written_by or "").splitlines(), *patched)))
-    if wrote and not names.include(before.author):
+    if any(map(names.include, (*before.authors, *patched))) and not names.include(before.author):
         raise SelfApproval(
             f"You wrote content that {before.id} is about: somebody else settles it.", finding_id=before.id
         )
@@ -328,7 +328,7 @@ def _settled(
 
 
 def _made(
-    unit: Unit, review: Review, current: Round, given: Verdict, found: Given, position: int, *, is_person: bool
+    unit: Unit, review: Review, given: Verdict, found: Given, position: int, *, is_person: bool, written_by: str
 ) -> Finding:
     """A finding of a verdict, in the state in which it begins."""
     asked, seen = found.asked, found.seen
@@ -338,8 +338,7 @@ def _made(
         if asked.file is None or seen.around is None
         else finding_rules.fingerprint(asked.category, asked.file, seen.around, asked.claim)
     )
-    finds = finding_queries.find_lesson
-    lesson = None if print_ is None or is_person else finds(unit, review.project, print_, severity)
+    lesson = None if is_person else finding_queries.find_lesson(unit, review.project, print_, severity)
     is_late = review.round > 1 and found.is_unchanged and severity != "blocker" and not is_person
     return new_finding(
         asked,
@@ -355,15 +354,15 @@ def _made(
         created_at=given.created_at,
         suppressed_by=lesson,
         blob=found.blob,
-        written_by="\n".join(dict.fromkeys((review.proposer_id, reviews.submitter(unit, current), current.author))),
+        written_by=written_by,
     )
 
 
-def requested(unit: Unit, services: Services, review: Review, given: Verdict, position: int = 0) -> Finding:
+def requested(unit: Unit, services: Services, review: Review, given: Verdict, by: str, position: int = 0) -> Finding:
     """A finding for what a person decided against a change, where none of theirs would keep the approval back."""
     asked = GivenFinding(severity=finding_rules.THRESHOLD, claim=given.reason or "Changes are requested.")
-    found, current = Given(services.clock.new_id("fn"), asked), reviews.get_round(unit, review.id, review.round)
-    return _made(unit, review, current, given, found, position, is_person=True)._replace(is_request=1)
+    found = Given(services.clock.new_id("fn"), asked)
+    return _made(unit, review, given, found, position, is_person=True, written_by=by)._replace(is_request=1)
 
 
 def _check_reason(services: Services, answer: str, reason: str | None, field: str = "reason") -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, Final
 
+import orjson
 from sqlalchemy import (
     ColumnElement,
     Integer,
@@ -309,6 +310,11 @@ def submitter(unit: Unit, current: Round) -> str:
         return current.author
     row = unit.one_or_none(_get_submitter, review_id=current.review_id, before=current.round)
     return current.author if row is None else str(row[0])
+
+
+def authors(unit: Unit, review: Review, current: Round) -> str:
+    """Who wrote the content of a review's round, as `Finding.written_by` has them."""
+    return orjson.dumps([*dict.fromkeys((review.proposer_id, submitter(unit, current), current.author))]).decode()
 
 
 def list_approvals(unit: Unit, project: str, digest: str, limit: int) -> list[tuple[str, int]]:

@@ -220,9 +220,13 @@ async def withdraw_approval(services: Services, caller: Caller, request: Withdra
             participant.check_withdrawal(unit, before)
         actor = _withdrawer(before, caller, request)
         number = _same_round(before, known)
+        current = reviews.get_round(unit, before.id, number)
         # The decision that stands from now on, for readers of the discussion.
         given = verdict_on(before, verdict_id, _AGAINST, reason, actor, services.clock.now_us())
-        is_person = is_by_person(unit, services, caller, actor)
+        rows = Rows(verdict=given)
+        if is_by_person(unit, services, caller, actor):
+            by = reviews.authors(unit, before, current)
+            rows = replace(rows, findings=(findings.requested(unit, services, before, given, by),))
         written = writing.change_review(
             unit,
             before,
@@ -230,11 +234,8 @@ async def withdraw_approval(services: Services, caller: Caller, request: Withdra
             actor=actor,
             kind=EventKind.APPROVAL_WITHDRAWN,
             data={"reason": reason, "round": number, "digest": before.digest, "approved_by": before.verdict_by},
-            rows=Rows(
-                verdict=given, findings=(findings.requested(unit, services, before, given),) if is_person else ()
-            ),
+            rows=rows,
         )
-        current = reviews.get_round(unit, before.id, number)
         decision = Decision(before, current, _AGAINST, actor, given.created_at)
         for participant in services.participants:
             participant.decided(unit, services, decision)
