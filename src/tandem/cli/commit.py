@@ -313,8 +313,9 @@ class _Run:
         return Exit.DONE
 
     def _told_unsent(self, made: str) -> int:
-        away = ("no broker answered", Exit.UNREACHABLE)
-        why, ended = away if self._is_unsent else ("the broker took no review of it", Exit.REFUSED)
+        why, ended = "the broker took no review of it", Exit.REFUSED
+        if self._is_unsent:
+            why, ended = "no broker answered", Exit.UNREACHABLE
         step = f"Have the branch reviewed: {next_steps.SUBMIT_BRANCH}"
         if self._options.as_json:
             show_outcome(self._done, None, made, ended, [step], "committed")

@@ -43,7 +43,7 @@ _MAY_PASS = frozenset({"queued", "running", "passed"})
 _STATES = {Exit.DONE: "landed", Exit.WAITING: "waiting"}
 _PENDING = frozenset({"pending", "claimed", "in_review"})
 _UNDECIDED = _PENDING | {"changes_requested"}
-_NONE: dict[str, Any] = {"commit": None, "review_ids": [], "paths": [], "review": None}
+_NOT_LANDED: dict[str, Any] = {"commit": None, "review_ids": [], "paths": [], "review": None}
 
 
 @without("new", "project")
@@ -102,7 +102,7 @@ def land(
             ended = _Outcome(Exit.WAITING, f"Not landed yet: {source}")
         for line in dict.fromkeys(job.base.left):
             say(line)
-    facts = {"branch": source, "onto": base, "state": _STATES.get(ended.exit, "failed"), **_NONE}
+    facts = {"branch": source, "onto": base, "state": _STATES.get(ended.exit, "failed"), **_NOT_LANDED}
     facts |= ended.facts or {}
     if options.as_json or ended.text:
         tell(facts, ended.text, as_json=options.as_json)
@@ -151,6 +151,7 @@ class _Job:
     """One landing.
 
     Attributes:
+        again: The command that goes on; it names the branch, as another may be checked out by then.
         whole: The review of the branch as one change, once it had to be one.
         approved: The tree that it was approved for.
         must_be_whole: Whether it has to be one, as no check ran on exactly what lands.

@@ -88,7 +88,8 @@ def reopened(unit: Unit, review: Review, content: Content) -> tuple[Finding, ...
         return ()
     before = reviews.get_round(unit, review.id, review.round)
     new = {(one.path, one.blob_after) for one in content.changes} - _ends(before)
-    rounds = {number: reviews.get_round(unit, review.id, number) for number in {one.round for one in asked}}
+    numbers = {one.round for one in asked if one.blob is None}
+    rounds = {number: reviews.get_round(unit, review.id, number) for number in numbers}
     own = {number: (known.digest, _ends(known)) for number, known in rounds.items()}
 
     def is_back(one: Finding) -> bool:

@@ -67,7 +67,7 @@ def why_none(unit: Unit, services: Services, review: Review) -> NoReviewer | Non
 
 def is_by_person(unit: Unit, services: Services, caller: Caller, who: str) -> bool:
     """Whether it is a person's word; on a trusted broker only the name of a known client says that it is none."""
-    names = ((caller.agent or ""), who) if caller.access is None else ()
+    names = (caller.agent or "", who) if caller.access is None else ()
     is_agent = any(name.casefold().partition("/")[0] in person.CLIENTS.values() for name in names)
     return decides_for_all(caller) and not is_agent and services.pool.project_of(unit, who) is None
 

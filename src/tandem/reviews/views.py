@@ -106,8 +106,11 @@ def _with_facts(unit: Unit, services: Services, review: Review) -> tuple[Review,
         current = reviews.get_round(unit, review.id, review.round)
         metadata = orjson.loads(current.metadata)
         revision = str(metadata.get(next_steps.REVISION) or "")
-        about = {"path": current.path, "revision": revision if _REVISION.fullmatch(revision) else None}
-        about["followed"] = metadata.get(FOLLOWED) is True
+        about = {
+            "path": current.path,
+            "revision": revision if _REVISION.fullmatch(revision) else None,
+            "followed": metadata.get(FOLLOWED) is True,
+        }
     if review.checks == FAILED:
         about["conflict_with"] = checks.conflict(unit, review)
     stuck = _stuck(unit, services, review) if review.state == State.APPROVED else None
