@@ -5,13 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from textual.widgets import OptionList
 
 from tandem.cli.review_screen.review import ReviewScreen
 from tandem.client import TandemClient
 from tandem.pool.rules import supervisor_id
 from tandem.reviews.finding_contract import GivenFinding
-from tests.commandline import DIFF, repository
+from tests.commandline import DIFF
 from tests.interfaces.screen_stage import PERSON, Stage, stage
 
 pytestmark = pytest.mark.anyio
@@ -62,20 +61,6 @@ async def test_of_a_projects_unclaimed_reviews_ten_stand_unfolded_until_the_pers
     await at.shows("Number 10", "Number 11")
     await at.press("enter")
     await at.shows("by robot", "Number 10")
-
-
-async def test_projects_stand_under_their_names_which_no_cursor_stops_at(at: Stage, tmp_path: Path) -> None:
-    async with TandemClient(at.other.session.url, agent="robot") as robot:
-        for name in ("first", "second"):
-            await robot.register_project(root=str(repository(tmp_path / f"{at.project}-{name}")))
-            await robot.create_review(intent=name, agent_type="robot", diff=DIFF, project=f"{at.project}-{name}")
-        await at.press("p")
-        shown = await at.shows(f" {at.project}-first (1)", f" {at.project}-second (1)")
-        assert shown.index(f"{at.project}-first (1)") < shown.index(f"{at.project}-second (1)")
-        await at.press("home")
-        chosen = at.app.screen.query_one("#list", OptionList).highlighted_option
-        assert chosen is not None
-        assert chosen.id
 
 
 async def test_reviews_at_which_reviewers_failed_are_tried_again_together(at: Stage) -> None:

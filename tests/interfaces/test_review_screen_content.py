@@ -12,7 +12,7 @@ from textual.widgets import Input
 from tandem.cli import persons
 from tandem.errors import InvalidInput
 from tests.broker import BrokerProcess
-from tests.commandline import DIFF, running_broker
+from tests.commandline import running_broker
 from tests.interfaces.screen_stage import PERSON, Stage, stage
 
 pytestmark = pytest.mark.anyio
@@ -39,21 +39,6 @@ new file mode 100644
 @@ -0,0 +1,2 @@
 +def wait():
 +\treturn "\u202e\x1b[31m"
-"""
-
-
-HIDDEN = "; os.system('id')"
-HIDING = f"""\
-diff --git a/min.js b/min.js
---- a/min.js
-+++ b/min.js
-@@ -1 +1,2 @@
--{"a" * 5_000};end
-+{"a" * 4_000}{HIDDEN}{"a" * 1_000};end
-+admin\u200b = 1
-diff --git a/tool.sh b/tool.sh
-old mode 100644
-new mode 100755
 """
 
 
@@ -89,27 +74,6 @@ async def test_p9_nothing_of_a_text_is_left_out(at: Stage, text: str, seen: str)
     await at.opened(review_id)
     await at.press("2")
     await at.shows(seen)
-
-
-async def test_what_cannot_be_seen_is_shown_opens_or_is_named_beside_approve(at: Stage) -> None:
-    created = await at.other.create_review(
-        intent="Minify it", agent_type="robot", project=f"{at.project}-label", diff=HIDING
-    )
-    await at.press("p")
-    await at.opened(created.review_id)
-    # What differs stands where the identical beginning would be; a line that goes on beyond the edge says so.
-    await at.shows("… 3,990 alike … ", HIDDEN, "→")
-    await at.press("down", "down", "enter")
-    await at.shows("min.js, line 1 before")
-    await at.press("end")
-    await at.shows("aaa;end")
-    await at.press("escape", "a")
-    await at.shows(
-        "Look at these before you decide:",
-        "2 lines longer than 2,000 characters: min.js:1 (before), min.js:1",
-        "1 invisible character (ZERO WIDTH SPACE): min.js:2",
-        "1 file becomes a program: tool.sh",
-    )
 
 
 async def test_a_change_is_shown_by_file(at: Stage) -> None:
@@ -231,14 +195,3 @@ async def test_every_key_is_listed(url: str, tmp_path: Path) -> None:
         )
         await at.press("escape", "escape", "question_mark")
         await at.shows("This project, or all", "Quit")
-
-
-async def test_all_projects_or_only_this_one(at: Stage) -> None:
-    await at.create("Mine")
-    await at.other.create_review(intent="Elsewhere", agent_type="robot", project=f"{at.project}-label", diff=DIFF)
-    shown = await at.shows("Mine", at.project)
-    assert "Elsewhere" not in shown
-    await at.press("p")
-    await at.shows("Mine", "Elsewhere", "all projects")
-    await at.press("p")
-    await at.lacks("Elsewhere")
