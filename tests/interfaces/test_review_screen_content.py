@@ -7,6 +7,7 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
+from textual import events
 from textual.widgets import Input
 
 from tandem.cli import persons
@@ -183,6 +184,25 @@ async def test_leaving_asks_when_something_is_not_sent(at: Stage, review_id: str
     await at.shows("that is not sent. Leave it behind?")
     await at.press("y")
     await at.until(lambda _: at.app._exit, "ended")
+
+
+async def test_what_is_typed_right_before_it_is_sent_goes_with_it(at: Stage, review_id: str) -> None:
+    typed = "typedfast" * 20
+    await at.press("m", "tab")
+    at.burst(typed)
+    at.app.post_message(events.Key("ctrl+s", None))
+    await at.shows("Your message is sent.")
+    assert (await at.other.get_discussion(review_id)).entries[-1].body == typed
+    assert at.app.desk.drafts.unsent() == []
+
+
+async def test_what_is_typed_right_before_the_dialog_is_left_is_kept(at: Stage, review_id: str) -> None:
+    typed = "typedfast" * 20
+    await at.press("m", "tab")
+    at.burst(typed)
+    at.app.post_message(events.Key("escape", None))
+    await at.lacks("A message")
+    assert at.app.desk.drafts.text(review_id, "message").text == typed
 
 
 async def test_every_key_is_listed(url: str, tmp_path: Path) -> None:

@@ -10,10 +10,11 @@ import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import ClassVar
 
 from rich.text import Text
-from textual import events, on
+from textual import events
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
@@ -128,7 +129,7 @@ class Composer(ModalScreen[str]):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+s", "send('sent')", "Send", priority=True),
-        Binding("escape", "dismiss('')", "Back, keeping what you typed", priority=True),
+        Binding("escape", "leave", "Back, keeping what you typed", priority=True),
         Binding("f2", "choose", "Next choice", priority=True),
         Binding("f3", "send('line')", "Next line", priority=True),
         Binding("f4", "send('verdict')", "Request changes", priority=True),
@@ -179,21 +180,33 @@ class Composer(ModalScreen[str]):
             buttons[(self.query_one(RadioSet).pressed_index + 1) % len(buttons)].value = True
 
     def on_radio_set_changed(self) -> None:
-        """Keep the choice."""
-        self._question.draft.choice = self._choice
+        """Say what the choice needs."""
         self._say_what_is_needed()
 
-    @on(TextArea.Changed)
-    @on(Input.Changed)
-    @on(Checkbox.Changed)
-    def keep(self, event: TextArea.Changed | Input.Changed | Checkbox.Changed) -> None:
-        """Keep the text, or a field."""
-        draft, name = self._question.draft, event.control.id or ""
-        value = event.text_area.text if isinstance(event, TextArea.Changed) else event.value
-        if name == "text":
-            draft.text = str(value)
-        else:
-            draft.more[name] = value
+    def _keep(self) -> None:
+        """Keep the choice, the text and the fields."""
+        # Read where they stand: the news of a change may come when it has been sent, or when the dialog is gone.
+        draft = self._question.draft
+        if self._codes and (draft.choice or self._choice != self._codes[0]):
+            draft.choice = self._choice
+        for area in self.query(TextArea):
+            draft.more[area.id or ""] = area.text
+        for one in (*self.query(Input), *self.query(Checkbox)):
+            draft.more[one.id or ""] = one.value
+        draft.text = str(draft.more.pop("text"))
+
+    def _behind_keys(self, act: Callable[[], None]) -> None:
+        """Act when the field in focus has taken the keys that were pressed before."""
+        (self.focused or self).call_later(act)
+
+    def action_leave(self) -> None:
+        """Go back."""
+
+        def leave() -> None:
+            self._keep()
+            self.dismiss("")
+
+        self._behind_keys(leave)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Leave out the keys for the next step where there is none."""
@@ -208,9 +221,13 @@ class Composer(ModalScreen[str]):
 
     def action_send(self, then: str) -> None:
         """Send it, unless it is being sent."""
+        self._behind_keys(partial(self._begin, then))
+
+    def _begin(self, then: str) -> None:
         if self._sending:
             return
-        text = self.query_one("#text", TextArea).text
+        self._keep()
+        text = self._question.draft.text
         if self._choice in self._question.needs_text and is_blank(text):
             self._refuse(f"{self._question.hint}: this needs one that the other side can act on.")
             self.query_one("#text").focus()
@@ -234,7 +251,7 @@ class Composer(ModalScreen[str]):
             self._question.draft.clear()
             self.dismiss(then)
         finally:
-            self._sending = False
+            self._sending = not self.is_current
 
     def _refuse(self, message: str) -> None:
         shown = self.query_one("#refusal", Static)
