@@ -230,6 +230,30 @@ def test_a_whole_finding_is_written_at_a_line(page: Page, shop: Desk, windows: W
     }
 
 
+def test_a_finding_on_a_whole_file_is_written_at_its_head(page: Page, shop: Desk, axe: Check) -> None:
+    review = held(page, shop)
+    button, editor = page.get_by_role("button", name="Comment on a.txt"), page.get_by_label("Finding on a.txt")
+    button.press("Enter")
+    with keeps(page, "It belongs elsewhere."):
+        editor.fill("It belongs elsewhere.")
+    assert page.locator("[data-comment-form] [name=end_line], [data-comment-form] [name=suggestion]").count() == 0
+    axe(page)
+    page.get_by_role("button", name="Add to the verdict").press("Enter")
+    expect(button).to_be_focused()
+    # A newer round has it at the head of the file, too.
+    shop.revise(review, diff=edited(text="best"))
+    page.goto(f"/reviews/{review}")
+    expect(page.locator(".file .pending-state")).to_have_text("Your draft from round 1")
+    expect(page.locator(".file .pending-where")).to_have_text("a.txt · minor")
+    page.keyboard.press("c")
+    expect(page.get_by_text("You hold it.")).to_be_visible()
+    page.get_by_role("button", name="Edit").press("Enter")
+    page.get_by_role("button", name="Send now").press("Enter")
+    expect(page.locator(".file .thread").get_by_text("It belongs elsewhere.")).to_be_visible()
+    [one] = found(shop, review)
+    assert (one["file"], one["line"], one["claim"]) == ("a.txt", None, "It belongs elsewhere.")
+
+
 def test_a_suggestion_is_sent_only_if_it_changes_the_lines(page: Page, shop: Desk) -> None:
     review = held(page, shop)
     line(page, 2).click()

@@ -30,13 +30,13 @@
     if (isOfBase(item) && rowAt({ ...item, side: "before" }, item.number)) return { ...item, side: "before" };
     if (item.round === shownRound()) return item.side === "before" && since ? null : item;
     const { place, side } = item;
-    if (item.placedIn !== shownRound() || !place?.line || (side === "before" && since)) return null;
+    if (item.placedIn !== shownRound() || !place || Boolean(place.line) !== Boolean(item.number) || (side === "before" && since)) return null;
     return { file: place.file, side, number: place.line, end: place.end_line };
   }
 
   const where = (item) => {
     const { file, number, end } = spot(item) || item;
-    return `${file}:${number}${end ? `–${end}` : ""}${item.removed ? " (a removed line)" : ""}`;
+    return `${file}${number ? `:${number}` : ""}${end ? `–${end}` : ""}${item.removed ? " (a removed line)" : ""}`;
   };
   const told = (item) => (isElsewhere(item) ? `Your draft from round ${item.round}` : item.added ? "Draft, not sent yet" : "Draft");
 
@@ -65,7 +65,7 @@
     const isPlaced = item.placedIn === shownRound() && item.place;
     const { file: there, line, end_line } = isPlaced ? item.place : { file };
     const found = { ...shared, file: there, line, end_line, side: side === "before" && line ? "old" : "new" };
-    const quote = isPlaced ? item.quote : `On ${file}:${number}${end ? `-${end}` : ""} of round ${item.round}:`;
+    const quote = isPlaced ? item.quote : `On ${file}${number ? `:${number}` : ""}${end ? `-${end}` : ""} of round ${item.round}:`;
     if (!quote) return found;
     // It would replace other lines than it was written for.
     const instead = shared.suggestion === null ? [] : ["Suggested instead:", (shared.suggestion || "(nothing)").replace(/^/gm, "    ")];
@@ -110,6 +110,11 @@
 
   const lineAt = (at) => rowAt(at, at?.end || at?.number) || rowAt(at, at?.number);
   const lineOf = (item) => lineAt(spot(item));
+  const fileAt = (path) => [...document.querySelectorAll("#change .file[data-path]")].find((one) => one.dataset.path === path);
+  // A finding on no line is one on the file.
+  const headOf = (item) => (!item.number && fileAt(spot(item)?.file)?.querySelector(".file-head")) || null;
+  const elementOf = (item) => lineOf(item) || headOf(item);
+  const focusOn = (element) => element?.querySelector("a[data-line], [data-comment-file]")?.focus();
 
   // The rows of its lines, as far as they follow each other on the page.
   function rowsOf(item) {
@@ -155,6 +160,17 @@
     return cell;
   }
 
+  const cellBelow = (place, name) => (place.matches("tr") ? rowBelow(place, name) : partBelow(place, name));
+
+  function partBelow(head, name) {
+    const known = head.parentElement.querySelector(`:scope > [data-row="${name}"]`);
+    if (known) return known;
+    const part = Object.assign(document.createElement("div"), { className: "unplaced" });
+    part.dataset.row = name;
+    head.after(part);
+    return part;
+  }
+
   function copy(id) {
     return document.getElementById(id).content.firstElementChild.cloneNode(true);
   }
@@ -165,12 +181,13 @@
     // Lines are reached with j and k; as many stops for Tab would be no help.
     for (const link of document.querySelectorAll("table.diff td.n a:not([tabindex])")) link.tabIndex = -1;
     if (!acts()) return;
+    for (const button of document.querySelectorAll("#change [data-comment-file][hidden]")) button.hidden = false;
     const wanted = new Set(items.map((item) => item.id));
-    for (const row of document.querySelectorAll("tr.threads[data-row^='own-']")) if (!wanted.has(row.dataset.row)) row.remove();
+    for (const row of document.querySelectorAll("#change [data-row^='own-']")) if (!wanted.has(row.dataset.row)) row.remove();
     for (const item of items) {
-      const line = lineOf(item);
-      if (line) place(item);
-      if (line) fill(rowBelow(line, item.id), item);
+      const element = elementOf(item);
+      if (element) place(item);
+      if (element) fill(cellBelow(element, item.id), item);
     }
     for (const row of document.querySelectorAll("tr.line.chosen")) row.classList.remove("chosen");
     for (const item of items) if (item.open && item.end) for (const row of rowsOf(item)) row.classList.add("chosen");
@@ -220,8 +237,8 @@
     }
     if (severity) {
       pre_existing.checked = Boolean(item.pre_existing);
-      if (isOfBase(item) || item.side === "before") suggestion.closest("label").remove();
-      if (item.round !== shownRound()) end.closest("label").remove();
+      if (!item.number || isOfBase(item) || item.side === "before") suggestion.closest("label").remove();
+      if (!item.number || item.round !== shownRound()) end.closest("label").remove();
       form.querySelector("details").open = Object.values(details(item)).some((one) => one !== null);
       // After the focus has gone on, as the editor may go to another line.
       end.addEventListener("change", () => setTimeout(() => reach(item, Number(end.value) || 0)));
@@ -249,7 +266,7 @@
       save();
       show();
       if (!isVerdict) tellKept();
-      lineOf(item)?.querySelector("a[data-line]")?.focus();
+      focusOn(elementOf(item));
     });
     const isHeld = () => document.getElementById("verdict-form") !== null;
     form.querySelector("[data-comment-now]")?.addEventListener("click", () => item.body.trim() && (isHeld() ? sendNow(item, "comment") : tellKept()));
@@ -273,7 +290,7 @@
     const box = document.getElementById("pending-list");
     if (!box) return;
     const going = ready();
-    const strays = items.filter((item) => (item.open || item.body.trim()) && !lineOf(item));
+    const strays = items.filter((item) => (item.open || item.body.trim()) && !elementOf(item));
     const others = window.tandemSaved?.strays() || [];
     box.hidden = !going.length && !strays.length && !others.length;
     const cells = new Map([...box.querySelectorAll("[data-row]")].map((cell) => [cell.dataset.row, cell]));
@@ -281,9 +298,10 @@
     box.replaceChildren();
     if (going.length) box.append(said("p", "", `${going.length} finding${going.length === 1 ? "" : "s"} on lines go${going.length === 1 ? "es" : ""} with it:`));
     const links = said("p", "facts", "");
-    for (const item of going.filter(lineOf)) {
+    for (const item of going.filter(elementOf)) {
+      const element = lineOf(item) || headOf(item).parentElement;
       const link = said("a", "", where(item));
-      link.href = "#" + (lineOf(item).id || lineOf(item).querySelector("[id]")?.id || "");
+      link.href = "#" + (element.id || element.querySelector("[id]")?.id || "");
       links.append(link);
     }
     if (links.children.length) box.append(links);
@@ -327,12 +345,12 @@
   }
 
   function drop(item) {
-    const line = lineOf(item);
+    const element = elementOf(item);
     items = items.filter((one) => one !== item);
     window.tandemSaved?.drop(item.id);
     save();
     show();
-    line?.querySelector("a[data-line]")?.focus();
+    focusOn(element);
   }
 
   // Its lines are as many as go to this one.
@@ -348,7 +366,7 @@
     const table = link.closest("#change table.diff[data-path]");
     const box = acts();
     if (!table || !box) return;
-    if (box.dataset.commentHow === "none") return explain(link, box.dataset.commentWhy);
+    if (box.dataset.commentHow === "none") return explain(link.closest("tr"), box.dataset.commentWhy);
     const { id } = link.closest("[id]");
     history.replaceState(history.state, "", `#${id}`); // a link to the line, for others
     const file = table.dataset.path;
@@ -359,8 +377,19 @@
     if (begun) reach(begun, number);
     const known = begun || there.find((item) => [spot(item).number, spot(item).end].includes(number));
     if (known) return edit(known);
-    const own = side === "before" && box.dataset.since ? { side: "after", round: box.dataset.since } : { side, round: shownRound() };
-    const item = { id: `own-${Date.now()}-${Math.random().toString(36).slice(2, 8)}`, file, number, ...own, body: "", open: true };
+    begin({ file, number, ...(side === "before" && box.dataset.since ? { side: "after", round: box.dataset.since } : { side, round: shownRound() }) });
+  }
+
+  function openFile(head) {
+    const file = head.parentElement.dataset.path;
+    if (acts().dataset.commentHow === "none") return explain(head, acts().dataset.commentWhy);
+    const known = items.find((item) => !item.number && spot(item)?.file === file);
+    if (known) return edit(known);
+    begin({ file, number: null, side: "after", round: shownRound() });
+  }
+
+  function begin(at) {
+    const item = { id: `own-${Date.now()}-${Math.random().toString(36).slice(2, 8)}`, ...at, body: "", open: true };
     place(item);
     items.push(item);
     edit(item);
@@ -377,14 +406,14 @@
     return null;
   }
 
-  function explain(link, why) {
-    const cell = rowBelow(link.closest("tr"), "own-why");
+  function explain(place, why) {
+    const cell = cellBelow(place, "own-why");
     const told = document.createElement("p");
     told.className = "hint why-not";
     told.setAttribute("role", "status");
     told.textContent = why;
     cell.replaceChildren(told);
-    setTimeout(() => cell.parentElement.remove(), 6000);
+    setTimeout(() => (cell.closest("tr") || cell).remove(), 6000);
   }
 
   async function sendNow(item, how) {
@@ -419,6 +448,8 @@
   const isLine = (element) => element instanceof Element && element.closest("#change table.diff[data-path] td.n a[data-line]");
 
   document.addEventListener("click", (event) => {
+    const head = event.target instanceof Element && event.target.closest("[data-comment-file]")?.closest(".file-head");
+    if (head) return openFile(head);
     const link = isLine(event.target);
     if (!link || event.ctrlKey || event.metaKey) return;
     event.preventDefault();
@@ -453,8 +484,9 @@
       }
       const { threadPath: file, threadSide: side, threadLine: number } = fresh.dataset;
       const line = side === "before" && acts().dataset.since ? null : lineAt({ file, side, number: Number(number) });
-      const isInFile = [...document.querySelectorAll(".review .file[data-path]")].some((one) => one.dataset.path === file);
-      const cell = line ? rowBelow(line, `of-${fresh.id}`) : !isInFile && document.getElementById("findings-above")?.appendChild(document.createElement("div"));
+      const head = number === "" && fileAt(file)?.querySelector(".file-head");
+      const place = line || (head && head.parentElement.querySelector("table.diff, .binary") && head);
+      const cell = place ? cellBelow(place, `of-${fresh.id}`) : !fileAt(file) && document.getElementById("findings-above")?.appendChild(document.createElement("div"));
       if (!cell) continue;
       cell.replaceChildren(document.importNode(fresh, true));
       htmx.process(cell);

@@ -251,7 +251,7 @@
     const fresh = Object.keys(now).filter((id) => !(id in told));
     told = now;
     if (!fresh.length || !leading || !wantsNotifications()) return;
-    const title = fresh.length === 1 ? "Tandem: your turn" : `Tandem: ${fresh.length} more wait for you`;
+    const title = fresh.length === 1 ? "Tandem: a review waits" : `Tandem: ${fresh.length} more reviews wait`;
     const note = new Notification(title, { body: now[fresh[0]], tag: fresh[0] });
     note.addEventListener("click", () => {
       window.focus();
