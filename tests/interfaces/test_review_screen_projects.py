@@ -1,4 +1,4 @@
-"""The screen of `tandem review` over all projects: a broker of its own, as the reviews of others would stand there too."""
+"""The screen of `tandem review` over all projects: a broker of its own, as reviews of others would stand there, too."""
 
 from __future__ import annotations
 

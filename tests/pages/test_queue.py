@@ -300,7 +300,7 @@ def test_only_what_is_new_is_told_and_only_once_it_was_asked_for(
         desk.put_up(intent="The third")
         expect(free).to_have_count(2)
         page.wait_for_function("window.shown.length > 1")
-        assert page.evaluate("window.shown") == ["Tandem: a review waits: The second", "Tandem: a review waits: The third"]
+        assert page.evaluate("window.shown") == [f"Tandem: a review waits: The {n}" for n in ("second", "third")]
         page.get_by_role("button", name="Notifying").click()
         desk.put_up(intent="The fourth")
         expect(free).to_have_count(3)
