@@ -107,7 +107,6 @@ def test_a_verdict_before_the_end_of_the_turn_is_gone_on_with_once(worker: Worke
     assert model.calls == [0, 1, 1, 2]
 
 
-@pytest.mark.parametrize("worker", [name for name in CLIENTS if name in CHOSEN], indirect=True)
 def test_the_next_session_hears_of_a_verdict_that_came_meanwhile(worker: Worker) -> None:
     worker.run(Turner(worker.steps, {"done": True}))
     worker.approve()

@@ -220,8 +220,9 @@ def plugin(client: ClientName, command: Sequence[str]) -> TeachingFile | None:
     if client != "opencode":
         return None
     text = (_TEXTS / "opencode.js").read_text("utf-8")
-    words = json.dumps([*command, "turn", "--client", client])
-    return TeachingFile(".config/opencode/plugins/tandem.js", text.replace("{command}", words), "user")
+    return TeachingFile(
+        ".config/opencode/plugins/tandem.js", text.replace("{command}", json.dumps(list(command))), "user"
+    )
 
 
 def notes(client: ClientName) -> tuple[str, ...]:
