@@ -26,7 +26,7 @@ from tests.postgres import PostgresServer, running_postgres
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
-pytest_plugins = ["tests.no_skips", "tests.fuzzing", "tests.databases", "tests.sentences.elsewhere"]
+pytest_plugins = ["tests.no_skips", "tests.fuzzing", "tests.databases", "tests.modes", "tests.sentences.elsewhere"]
 
 HERE = Path(__file__).resolve().parent
 # What a person's shell, a git hook around the tests or a broker on this machine would put in the way.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tandem.rulings.state import COMMITS, REVIEWED
+from tests.modes import BY_TURNS
 from tests.repository.routes.tables import Row, cases
 from tests.repository.routes.world import REFUSED, World
 
@@ -12,6 +13,7 @@ WAYS_ON = ("tandem submit ", "tandem land ", "tandem gate override", "tandem rol
 
 
 @pytest.mark.parametrize("flow", cases("flows.txt"))
+@BY_TURNS
 @pytest.mark.parametrize("commits", COMMITS)
 def test_daily_work_passes_or_is_told_what_to_do(world: World, flow: Row, commits: str):
     before = world.tip()

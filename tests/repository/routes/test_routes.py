@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tandem.rulings.state import COMMITS, REVIEWED
+from tests.modes import BY_TURNS
 from tests.repository.routes.tables import Row, cases
 from tests.repository.routes.world import ATTEMPT, NONE, REFUSED, World
 
@@ -36,6 +37,7 @@ def _attempted(world: World, steps: Sequence[str]) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("route", cases("refused.txt"))
+@BY_TURNS
 @pytest.mark.parametrize("commits", COMMITS)
 def test_p2_what_nobody_approved_is_refused(world: World, route: Row, commits: str):
     before = _attempted(world, route.steps)
@@ -78,6 +80,7 @@ def test_p2_what_bypasses_the_hooks_is_found_and_admitted(world: World, route: R
 
 
 @pytest.mark.parametrize("route", cases("harmless.txt"))
+@BY_TURNS
 @pytest.mark.parametrize("commits", COMMITS)
 def test_what_is_let_be_brings_nothing_that_was_not_approved(world: World, route: Row, commits: str):
     before = _attempted(world, route.steps)

@@ -1,0 +1,33 @@
+"""Which of the gate's modes a row of a table is played in: one by turns, or each with pytest's `--every-mode`."""
+
+from __future__ import annotations
+
+import pytest
+
+from tandem.rulings.state import COMMITS
+
+BY_TURNS = pytest.mark.by_turns
+"""For tests with the parameter `commits` beside the row of a table."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """What `make test ARGS=--every-mode` uses."""
+    parser.addoption("--every-mode", action="store_true", help="every route and flow in each of the gate's modes")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make the mark known."""
+    config.addinivalue_line("markers", "by_turns: each row is played in one of the gate's modes")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the modes whose turn it is not."""
+    if not config.getoption("every_mode"):
+        left_out = [item for item in items if item.get_closest_marker("by_turns") and not _is_due(item)]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in {*left_out}]
+
+
+def _is_due(item: pytest.Item) -> bool:
+    places: dict[str, int] = item.callspec.indices  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType] not in the stubs
+    return sum(places.values()) % len(COMMITS) == 0
