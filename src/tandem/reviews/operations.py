@@ -70,5 +70,7 @@ OPERATIONS = (
     ),
     Operation("get_audit_log", "audit", "log", ask.GetAuditLog, answers.AuditPage, OPERATOR, READ, blocking=True),
     Operation("get_review_stats", "review", "stats", ask.GetReviewStats, Statistics, OPERATOR, READ),
-    Operation("retry_review", "review", "retry", ask.RetryReview, answers.ReviewStatus, ADMIN, REPEATABLE_WRITE),
+    ForPeople(
+        "retry_review", "review", "retry", ask.RetryReview, answers.ReviewStatus, OPERATOR | ADMIN, REPEATABLE_WRITE
+    ),
 )
