@@ -267,6 +267,11 @@ class OpenFindings(TandemError):
     code = "OPEN_FINDINGS"
     status = 409
 
+    @property
+    def elsewhere(self) -> list[dict[str, Any]]:
+        """Those of other reviews, which are settled there."""
+        return [one for one in self.details.get("findings", ()) if one["review_id"] != self.details["review_id"]]
+
 
 class AlreadyClaimed(TandemError):
     """Another reviewer holds the claim; `details.reviewer_id` says who.

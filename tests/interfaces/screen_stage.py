@@ -72,7 +72,7 @@ class Stage:
     def burst(self, keys: str) -> None:
         """Press keys one right behind the other, as a terminal hands on a paste."""
         for key in keys:
-            self.app.post_message(events.Key({"]": "right_square_bracket"}.get(key, key), key))
+            self.app.post_message(events.Key({"]": "right_square_bracket", "/": "slash"}.get(key, key), key))
 
     async def type(self, text: str) -> None:
         """Type a text, as fast as a paste: after each single key the pilot waits until the process is idle."""

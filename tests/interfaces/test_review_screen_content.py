@@ -196,6 +196,17 @@ async def test_what_is_typed_right_before_it_is_sent_goes_with_it(at: Stage, rev
     assert at.app.desk.drafts.unsent() == []
 
 
+async def test_what_is_typed_before_a_dialog_is_there_goes_into_it(at: Stage, review_id: str) -> None:
+    await at.press("down", "down", "down", "down")
+    at.burst("rWhytwotyped")
+    at.app.post_message(events.Key("ctrl+s", None))
+    found = await at.becomes(review_id, "changes_requested")
+    assert found.verdict_reason == "Whytwotyped"
+    await at.press("escape")
+    at.burst("/Another")
+    await at.until(lambda _: [one.value for one in at.app.screen.query(Input)] == ["Another"], "kept the line")
+
+
 async def test_what_is_typed_right_before_the_dialog_is_left_is_kept(at: Stage, review_id: str) -> None:
     typed = "typedfast" * 20
     await at.press("m", "tab")

@@ -28,7 +28,7 @@ def test_claim_comment_approve_by_keyboard(page: Page, shop: Desk, axe: Check, s
     page.keyboard.type("Why *better*?")
     page.keyboard.press("Control+Enter")
     expect(page.get_by_text("Not sent yet")).to_be_visible()
-    expect(page.get_by_text("1 finding on lines goes with it")).to_be_visible()
+    expect(page.get_by_text("1 finding goes with it")).to_be_visible()
     line(page, 3).focus()
     page.keyboard.press("Enter")
     expect(page.get_by_label("Finding on a.txt:3")).to_be_focused()
@@ -98,7 +98,7 @@ def test_beginning_a_comment_claims_the_review(page: Page, shop: Desk) -> None:
     expect(page.get_by_role("button", name="Claim")).to_be_visible()
     write(page, "Finding on a.txt:2", "First thoughts", "Add to the verdict")
     expect(page.get_by_text("You hold it.")).to_be_visible()
-    expect(page.get_by_text("1 finding on lines goes with it")).to_be_visible()
+    expect(page.get_by_text("1 finding goes with it")).to_be_visible()
     page.get_by_role("button", name="Comment", exact=True).click()
     expect(page.locator("table.diff .thread").get_by_text("First thoughts")).to_be_visible()
     assert shop.status(review)["verdict_reason"] == "See the findings on the lines."

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from playwright.sync_api import Page, expect
 
 from tests.acceptance.reviewing import PROPOSER, Desk, edited
-from tests.git.sandbox import Sandbox
+from tests.git.sandbox import Sandbox, new_file
 from tests.pages.changes import held, keeps, line, staged
 from tests.pages.conftest import Check, Shot
 from tests.pages.counting import Actions
@@ -252,6 +253,35 @@ def test_a_finding_on_a_whole_file_is_written_at_its_head(page: Page, shop: Desk
     expect(page.locator(".file .thread").get_by_text("It belongs elsewhere.")).to_be_visible()
     [one] = found(shop, review)
     assert (one["file"], one["line"], one["claim"]) == ("a.txt", None, "It belongs elsewhere.")
+
+
+def test_a_finding_on_a_file_that_leaves_the_change_is_on_the_whole_change(page: Page, shop: Desk) -> None:
+    review = held(page, shop, diff=new_file("q.txt"))
+    page.get_by_role("button", name="Comment on q.txt").press("Enter")
+    with keeps(page, "Why here?"):
+        page.get_by_label("Finding on q.txt").fill("Why here?")
+    shop.revise(review, diff=edited())
+    page.goto(f"/reviews/{review}")
+    expect(page.get_by_label("Finding on the whole change · your draft from round 1")).to_have_value("Why here?")
+    page.locator("h1").click()
+    page.keyboard.press("c")
+    expect(page.get_by_text("You hold it.")).to_be_visible()
+    page.get_by_role("button", name="Send now").press("Enter")
+    expect(page.locator(".thread").get_by_text("Why here?")).to_be_visible()
+    [one] = found(shop, review)
+    assert (one["file"], one["claim"]) == (None, "On q.txt of round 1:\n\nWhy here?")
+
+
+def test_an_approval_over_findings_of_another_review_leads_there(page: Page, shop: Desk, windows: Windows) -> None:
+    windows.allow("status of 409|status of 4")
+    other = shop.put_up(diff=edited())
+    shop.decide(other, "comment", findings=[MAJOR])
+    held(page, shop)
+    page.get_by_label("Your verdict on round 1").fill("Good.")
+    page.get_by_role("button", name="Approve", exact=True).click()
+    expect(page.get_by_text("Settle them there:")).to_be_visible()
+    page.get_by_role("link", name="Major, a.txt:2, by").click()
+    expect(page).to_have_url(re.compile(f"/reviews/{other}#findings"))
 
 
 def test_a_suggestion_is_sent_only_if_it_changes_the_lines(page: Page, shop: Desk) -> None:

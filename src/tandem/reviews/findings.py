@@ -270,10 +270,8 @@ def _approving(
 
 
 def _open_findings(review: Review, found: list[Finding]) -> OpenFindings:
-    named = [
-        {"finding_id": one.id, "severity": one.severity, "file": one.file, "line": one.line, "author": one.author}
-        for one in found[:_NAMED]
-    ]
+    kept = ("review_id", "severity", "file", "line", "author")
+    named = [{"finding_id": one.id, **{name: getattr(one, name) for name in kept}} for one in found[:_NAMED]]
     said = "; ".join(
         f"{one.id} ({one.severity}, {_where(one)}, by {one.author}{f', {one.state}' if one.state != 'open' else ''})"
         for one in found[:_NAMED]

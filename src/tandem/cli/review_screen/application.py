@@ -12,6 +12,7 @@ from rich.text import Text
 from textual import events
 from textual.app import App
 from textual.binding import BindingType
+from textual.screen import ModalScreen
 
 from tandem.cli.connection_options import ConnectionOptions, find_project
 from tandem.cli.review_screen import texts
@@ -81,6 +82,11 @@ class ReviewApp(App[None]):
 
     async def on_key(self, event: events.Key) -> None:
         """Have the screen take the second of two keys, before bindings do."""
+        pressed_on = event._sender  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - Textual has no other way to it
+        if isinstance(pressed_on, LiveScreen) and isinstance(self.screen, ModalScreen):
+            # It was pressed for the dialog that the key before it has opened.
+            event.prevent_default()
+            self.post_message(events.Key(event.key, event.character))
         if isinstance(self.screen, LiveScreen):
             await self.screen.take_second(event)
 

@@ -163,8 +163,14 @@ class Composer(ModalScreen[str]):
     def on_mount(self) -> None:
         """Begin where there is something to choose or to write."""
         self.query_one("#refusal").display = False
-        self.query_one("#choices" if self._codes and not self._question.is_text_first else "#text").focus()
+        self.set_focus(self.query_one("#choices" if self._codes and not self._question.is_text_first else "#text"))
         self._say_what_is_needed()
+
+    def on_key(self, event: events.Key) -> None:
+        """Take the letters that were typed before a field had the focus, which keeps those that it takes."""
+        if event.is_printable and event.character and isinstance(self.focused, TextArea | Input | Choices | None):
+            event.stop()
+            self.query_one("#text", TextArea).insert(event.character)
 
     @property
     def _choice(self) -> str:
@@ -292,6 +298,12 @@ class LineDialog(ModalScreen[str | None]):
             yield Input(self._line, max_length=_LONGEST_NAME)
         yield Footer()
 
+    def on_key(self, event: events.Key) -> None:
+        """Take the letters that were typed before the line had the focus."""
+        if event.is_printable and event.character:
+            event.stop()
+            self.query_one(Input).insert_text_at_cursor(event.character)
+
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Take the line, or say why not."""
         try:
@@ -359,6 +371,10 @@ class LiveScreen(Screen[None]):
         self._due.set()
         self.run_worker(self._keep_fresh(), group="fresh")
         self.set_interval(_AGE_SECONDS, self.show_again)
+
+    def on_key(self, event: events.Key) -> None:
+        """Leave word of where the key was pressed, for the application: a dialog may be on top by then."""
+        event.set_sender(self)
 
     async def _keep_fresh(self) -> None:
         while True:

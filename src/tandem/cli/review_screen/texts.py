@@ -23,7 +23,7 @@ from tandem.cli.review_screen.keyboard import bindings
 from tandem.client.session import Unreachable
 from tandem.core.texts import loses_cells
 from tandem.core.visible import visible, visible_line
-from tandem.errors import TandemError
+from tandem.errors import OpenFindings, TandemError
 from tandem.git.hunks import parse
 from tandem.pool.rules import readable
 from tandem.present.facts import facts
@@ -89,6 +89,9 @@ def state(status: str, outcome: str | None) -> Text:
 def refusal(error: TandemError) -> str:
     """A refusal with what helps at the screen."""
     following = _HELP.get(error.code)
+    if isinstance(error, OpenFindings) and error.elsewhere:
+        where = error.elsewhere[0]["review_id"]
+        following = f"Everything is as it was. They stand in another review: tandem findings {where}"
     if isinstance(error, Unreachable):
         following = "Your text is kept. Try again once it is back."
     return f"{error.message}\n{following}" if following else error.message

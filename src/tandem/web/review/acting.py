@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tandem.errors import CursorExpired, InvalidInput, TandemError
+from tandem.errors import CursorExpired, InvalidInput, OpenFindings, TandemError
 from tandem.pool.rules import readable
 from tandem.present.words import reviewer_name
 from tandem.reviews.answers import AuditPage, EventView
@@ -180,7 +180,14 @@ class FormResult:
         if self.error is None:
             return ""
         code, message = self.error.code, refused(self.error)
+        if self.elsewhere:
+            return "Open findings of another review, on the same content, keep the approval back. Settle them there:"
         return _INSTEAD.get(code) or (f"{message} {_BESIDES[code]}" if code in _BESIDES else message)
+
+    @property
+    def elsewhere(self) -> list[dict[str, Any]]:
+        """The findings of other reviews that keep an approval back."""
+        return self.error.elsewhere if isinstance(self.error, OpenFindings) else []
 
     @property
     def is_refused(self) -> bool:

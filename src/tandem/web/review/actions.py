@@ -114,9 +114,15 @@ def _finding(request: PageRequest) -> dict[str, Any]:
     found = _findings(request)
     if not found:
         raise InvalidInput("Write something to say about the line.", field="comment_body")
-    where = ", ".join(sorted({f"{one['file']}:{one['line']}" if "line" in one else one["file"] for one in found}))
+    places = {":".join(str(one[at]) for at in ("file", "line") if at in one) or "the whole change" for one in found}
     said = verdict_by_form(request)
-    return {**said, "verdict": "comment", "reason": f"On {where}."[:500], "findings": found, "answers": None}
+    return {
+        **said,
+        "verdict": "comment",
+        "reason": f"On {', '.join(sorted(places))}."[:500],
+        "findings": found,
+        "answers": None,
+    }
 
 
 def _findings(request: PageRequest) -> list[dict[str, Any]]:

@@ -77,7 +77,7 @@ def offers(view: ReviewView) -> AvailableActions:
         "settle": (Role.REVIEWER, _settle(view)),
         "account": (Role.PROPOSER, _account(view, allowed)),
         "close": (Role.PROPOSER, _close(view, allowed)),
-        "retry": (Role.ADMIN, _retry(view)),
+        "retry": (Role.OPERATOR, _retry(view)),
     }
     against = {name: why_not or _without_role(view, role) for name, (role, why_not) in found.items()}
     against["withdraw"] = _withdraw(view)

@@ -36,6 +36,7 @@
 
   const where = (item) => {
     const { file, number, end } = spot(item) || item;
+    if (!file) return "the whole change";
     return `${file}${number ? `:${number}` : ""}${end ? `–${end}` : ""}${item.removed ? " (a removed line)" : ""}`;
   };
   const told = (item) => (isElsewhere(item) ? `Your draft from round ${item.round}` : item.added ? "Draft, not sent yet" : "Draft");
@@ -274,10 +275,10 @@
     return form;
   }
 
-  function tellKept() {
+  function tellKept(cause) {
     const { commentHow, commentWhy, current } = acts().dataset;
     const remedy = current === undefined ? "There is a newer round: show it and claim it" : "You do not hold the review: claim it";
-    const why = commentHow === "none" ? commentWhy : `${remedy} to send this with your verdict.`;
+    const why = cause || (commentHow === "none" ? commentWhy : `${remedy} to send this with your verdict.`);
     const notice = document.getElementById("notice");
     notice.textContent = `Not sent, kept as your draft. ${why}`;
     notice.hidden = false;
@@ -296,7 +297,7 @@
     const cells = new Map([...box.querySelectorAll("[data-row]")].map((cell) => [cell.dataset.row, cell]));
     const focused = document.activeElement;
     box.replaceChildren();
-    if (going.length) box.append(said("p", "", `${going.length} finding${going.length === 1 ? "" : "s"} on lines go${going.length === 1 ? "es" : ""} with it:`));
+    if (going.length) box.append(said("p", "", `${going.length} finding${going.length === 1 ? "" : "s"} go${going.length === 1 ? "es" : ""} with it:`));
     const links = said("p", "facts", "");
     for (const item of going.filter(elementOf)) {
       const element = lineOf(item) || headOf(item).parentElement;
@@ -433,9 +434,12 @@
     document.addEventListener("htmx:after:request", hear);
     try {
       await htmx.ajax("POST", `${acts().dataset.base}/${how}?round=${acts().dataset.round}`, { source: acts(), target, select: target, swap: "outerMorph", values: Object.fromEntries(body) });
+    } catch {
+      status = 0;
     } finally {
       document.removeEventListener("htmx:after:request", hear);
     }
+    if (!status || status >= 500) tellKept("The broker did not take it: try again in a moment.");
     if (status === 200) {
       items = items.filter((one) => one !== item);
       window.tandemSaved?.forget(item.id);
