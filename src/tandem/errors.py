@@ -270,7 +270,8 @@ class OpenFindings(TandemError):
     @property
     def elsewhere(self) -> list[dict[str, Any]]:
         """Those of other reviews, which are settled there."""
-        return [one for one in self.details.get("findings", ()) if one["review_id"] != self.details["review_id"]]
+        here = self.details.get("review_id")
+        return [one for one in self.details.get("findings", ()) if one.get("review_id", here) != here]
 
 
 class AlreadyClaimed(TandemError):

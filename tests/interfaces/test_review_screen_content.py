@@ -186,11 +186,17 @@ async def test_leaving_asks_when_something_is_not_sent(at: Stage, review_id: str
     await at.until(lambda _: at.app._exit, "ended")
 
 
-async def test_what_is_typed_right_before_it_is_sent_goes_with_it(at: Stage, review_id: str) -> None:
+async def message_typed_right_before(at: Stage, key: str) -> str:
+    """Write a message, with a key right behind its last letter; the message."""
     typed = "typedfast" * 20
     await at.press("m", "tab")
     at.burst(typed)
-    at.app.post_message(events.Key("ctrl+s", None))
+    at.app.post_message(events.Key(key, None))
+    return typed
+
+
+async def test_what_is_typed_right_before_it_is_sent_goes_with_it(at: Stage, review_id: str) -> None:
+    typed = await message_typed_right_before(at, "ctrl+s")
     await at.shows("Your message is sent.")
     assert (await at.other.get_discussion(review_id)).entries[-1].body == typed
     assert at.app.desk.drafts.unsent() == []
@@ -208,10 +214,7 @@ async def test_what_is_typed_before_a_dialog_is_there_goes_into_it(at: Stage, re
 
 
 async def test_what_is_typed_right_before_the_dialog_is_left_is_kept(at: Stage, review_id: str) -> None:
-    typed = "typedfast" * 20
-    await at.press("m", "tab")
-    at.burst(typed)
-    at.app.post_message(events.Key("escape", None))
+    typed = await message_typed_right_before(at, "escape")
     await at.lacks("A message")
     assert at.app.desk.drafts.text(review_id, "message").text == typed
 

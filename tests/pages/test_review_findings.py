@@ -272,6 +272,20 @@ def test_a_finding_on_a_file_that_leaves_the_change_is_on_the_whole_change(page:
     assert (one["file"], one["claim"]) == (None, "On q.txt of round 1:\n\nWhy here?")
 
 
+def test_what_the_broker_does_not_take_at_once_is_said_to_be_kept(page: Page, shop: Desk, windows: Windows) -> None:
+    windows.allow("ERR_FAILED|Failed to fetch|status of 0|htmx")
+    review = held(page, shop)
+    page.get_by_role("button", name="Comment on a.txt").press("Enter")
+    with keeps(page, "Why?"):
+        page.get_by_label("Finding on a.txt").fill("Why?")
+    page.route("**/comment*", lambda route: route.abort(), times=1)
+    page.get_by_role("button", name="Send now").press("Enter")
+    expect(page.get_by_text("Not sent, kept as your draft. The broker did not take it")).to_be_visible()
+    page.get_by_role("button", name="Send now").press("Enter")
+    expect(page.locator(".file .thread").get_by_text("Why?")).to_be_visible()
+    assert len(found(shop, review)) == 1
+
+
 def test_an_approval_over_findings_of_another_review_leads_there(page: Page, shop: Desk, windows: Windows) -> None:
     windows.allow("status of 409|status of 4")
     other = shop.put_up(diff=edited())

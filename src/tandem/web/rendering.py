@@ -96,6 +96,7 @@ def environment() -> Environment:
         "reviewer_name": reviewer_name,
         "readable": readable,
         "refused": refused,
+        "on_page_of": on_page_of,
         "sentence": sentence,
         "value": as_text,
         "listed": listed,
@@ -134,6 +135,11 @@ def refused(error: TandemError) -> str:
     said = (" ".join(kept) or "This cannot be done now").rstrip(";: ")
     # A full stop behind a command would be copied with it.
     return said if said.endswith(_ENDS) or _COMMAND.search(_PARTS.split(said)[-1]) else f"{said}."
+
+
+def on_page_of(said: str, review_id: str) -> str:
+    """What helps, on the page of a review: without the commands that do there what the page has buttons for."""
+    return re.sub(rf"(?:, and: |: | \()tandem [\w ]*{re.escape(review_id)}\)?", "", said)
 
 
 def _problem(field: str, problem: str) -> str:

@@ -12,7 +12,6 @@ from rich.text import Text
 from textual import events
 from textual.app import App
 from textual.binding import BindingType
-from textual.screen import ModalScreen
 
 from tandem.cli.connection_options import ConnectionOptions, find_project
 from tandem.cli.review_screen import texts
@@ -20,7 +19,7 @@ from tandem.cli.review_screen.desk import ScreenClient, WaitResult
 from tandem.cli.review_screen.keyboard import KeyDialog, bindings, confirm
 from tandem.cli.review_screen.review import ReviewScreen
 from tandem.cli.review_screen.reviewers import ReviewersScreen
-from tandem.cli.review_screen.screens import ListScreen, LiveScreen, NameDialog, host
+from tandem.cli.review_screen.screens import FieldDialog, ListScreen, LiveScreen, NameDialog, host
 from tandem.cli.terminal import Exit
 from tandem.core.visible import visible_line
 from tandem.errors import InvalidTransition
@@ -83,8 +82,8 @@ class ReviewApp(App[None]):
     async def on_key(self, event: events.Key) -> None:
         """Have the screen take the second of two keys, before bindings do."""
         pressed_on = event._sender  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - Textual has no other way to it
-        if isinstance(pressed_on, LiveScreen) and isinstance(self.screen, ModalScreen):
-            # It was pressed for the dialog that the key before it has opened.
+        if isinstance(pressed_on, LiveScreen) and isinstance(self.screen, FieldDialog):
+            # It was typed for the dialog that the key before it has opened; a question is answered when it is seen.
             event.prevent_default()
             self.post_message(events.Key(event.key, event.character))
         if isinstance(self.screen, LiveScreen):

@@ -21,7 +21,7 @@ from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.css.query import NoMatches
 from textual.message_pump import MessagePump
-from textual.screen import ModalScreen, Screen
+from textual.screen import ModalScreen, Screen, ScreenResultType
 from textual.suggester import SuggestFromList
 from textual.widget import MountError, Widget
 from textual.widgets import (
@@ -124,7 +124,20 @@ class Choices(RadioSet, inherit_bindings=False):
         text.insert(typed)
 
 
-class Composer(ModalScreen[str]):
+class FieldDialog(ModalScreen[ScreenResultType]):
+    """A dialog with a field, which has the letters, too, that were typed before it was in focus."""
+
+    def on_key(self, event: events.Key) -> None:
+        """Take a letter that came to the dialog itself: a field in focus stops its own."""
+        if event.is_printable and event.character and isinstance(self.focused, TextArea | Input | Choices | None):
+            event.stop()
+            if areas := self.query(TextArea):
+                areas.first().insert(event.character)
+            else:
+                self.query_one(Input).insert_text_at_cursor(event.character)
+
+
+class Composer(FieldDialog[str]):
     """Asks a question; ends with `sent` or the next step once the answer was sent, with nothing if it was left."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -166,12 +179,6 @@ class Composer(ModalScreen[str]):
         self.set_focus(self.query_one("#choices" if self._codes and not self._question.is_text_first else "#text"))
         self._say_what_is_needed()
 
-    def on_key(self, event: events.Key) -> None:
-        """Take the letters that were typed before a field had the focus, which keeps those that it takes."""
-        if event.is_printable and event.character and isinstance(self.focused, TextArea | Input | Choices | None):
-            event.stop()
-            self.query_one("#text", TextArea).insert(event.character)
-
     @property
     def _choice(self) -> str:
         if not self._codes:
@@ -195,11 +202,10 @@ class Composer(ModalScreen[str]):
         draft = self._question.draft
         if self._codes and (draft.choice or self._choice != self._codes[0]):
             draft.choice = self._choice
-        for area in self.query(TextArea):
-            draft.more[area.id or ""] = area.text
-        for one in (*self.query(Input), *self.query(Checkbox)):
-            draft.more[one.id or ""] = one.value
-        draft.text = str(draft.more.pop("text"))
+        said = {one.id or "": one.text for one in self.query(TextArea)}
+        draft.text = said.pop("text")
+        draft.more |= said
+        draft.more |= {one.id or "": one.value for one in (*self.query(Input), *self.query(Checkbox))}
 
     def _behind_keys(self, act: Callable[[], None]) -> None:
         """Act when the field in focus has taken the keys that were pressed before."""
@@ -281,7 +287,7 @@ def details(said: Mapping[str, str | bool], *, has_suggestion: bool) -> list[Wid
     ]
 
 
-class LineDialog(ModalScreen[str | None]):
+class LineDialog(FieldDialog[str | None]):
     """Asks for a line; ends with it, or with None if it was left."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", "Leave", priority=True)]
@@ -297,12 +303,6 @@ class LineDialog(ModalScreen[str | None]):
             yield Static(self._about, id="about", markup=False)
             yield Input(self._line, max_length=_LONGEST_NAME)
         yield Footer()
-
-    def on_key(self, event: events.Key) -> None:
-        """Take the letters that were typed before the line had the focus."""
-        if event.is_printable and event.character:
-            event.stop()
-            self.query_one(Input).insert_text_at_cursor(event.character)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Take the line, or say why not."""

@@ -435,7 +435,7 @@
     try {
       await htmx.ajax("POST", `${acts().dataset.base}/${how}?round=${acts().dataset.round}`, { source: acts(), target, select: target, swap: "outerMorph", values: Object.fromEntries(body) });
     } catch {
-      status = 0;
+      // Without an answer there is no status.
     } finally {
       document.removeEventListener("htmx:after:request", hear);
     }
