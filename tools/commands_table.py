@@ -6,7 +6,6 @@ python tools/commands_table.py --check    exit status 1 if it is not current
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import sys
 import types
@@ -146,7 +145,7 @@ def _commands(words: str, noun: Noun) -> Iterator[tuple[str, Command]]:
 
 
 def _of_function(place: str) -> Command:
-    """The command of a function, from its signature; a parameter whose type is a dataclass stands for its fields."""
+    """The command of a function, from its signature; a parameter whose type is a class stands for those of that."""
     module, _, name = place.partition(":")
     function = getattr(import_module(f"tandem.cli.{module}"), name)
     left_out: set[str] = {*getattr(function, "without", ())}
@@ -154,7 +153,7 @@ def _of_function(place: str) -> Command:
     parameters: list[Parameter] = []
     groups: dict[str, str] = {}
     for one in _signature(function):
-        if dataclasses.is_dataclass(one.annotation):
+        if isinstance(one.annotation, type):
             kind: Any = one.annotation
             groups[one.name] = f"{kind.__module__}:{kind.__qualname__}"
             fields = [field for field in _signature(kind) if get_origin(field.annotation) is Annotated]

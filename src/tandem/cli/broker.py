@@ -23,7 +23,7 @@ from tandem.bridge.session import unreachable
 from tandem.cli.declared import Option
 from tandem.cli.render import parts
 from tandem.cli.terminal import EnvelopeOption, Exit, indented, say, show_data, show_log, tell
-from tandem.core import platforms
+from tandem.core import log_files, platforms
 from tandem.core.platforms import ProcessIdentity
 from tandem.core.visible import visible
 from tandem.errors import ConfigInvalid, TandemError, Unavailable
@@ -211,7 +211,7 @@ def show_logs(
     path = load_settings({"data_dir": data_dir}).settings.log_file
     if not path.exists() and not follow:
         say(f"There is no log yet: {path}")
-    show_log(path, lines, str if as_json else _readable, follow=follow)
+    show_log(log_files.follow(path, lines), str if as_json else _readable, follow=follow)
 
 
 def forward() -> None:

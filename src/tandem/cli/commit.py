@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import time
@@ -20,14 +19,14 @@ from tandem.errors import Forbidden, InvalidInput, InvalidTransition, NotFound, 
 from tandem.git.raw import FIELDS, digest_of
 from tandem.git.runner import interactively
 from tandem.hooks import judging
-from tandem.rulings import broker_errors, git, message, next_steps, pending, person, planning, state
+from tandem.rulings import broker_errors, git, message, next_steps, person, planning, state
 from tandem.rulings.ask import GateClient
 from tandem.rulings.open_reviews import OpenReview
 from tandem.rulings.state import FOLLOWED
-from tandem.setup.fresh_machine import identity_problem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from types import ModuleType
 
     from tandem.bridge.session import Session
     from tandem.cli.commit_review import CommitReview
@@ -115,6 +114,7 @@ class _Run:
         whole = shlex.join(["tandem", "commit", *words])
         self.again = _MESSAGE.sub(lambda found: f" -{found[1]}" if found[1] else "", whole)
         self._opened: Session | None = None
+        self._unsent: set[str] = set()
         self._is_unsent = False
         self._done: list[str] = []
 
@@ -137,16 +137,16 @@ class _Run:
             edits = self._kept not in self._known.facts and has_editor()
             # Behind the editor only commit-msg keeps git from committing, and with --no-verify git skips that.
             edits = edits and not any(map(_NO_VERIFY.match, self._words))
-            taken = self._commits.take(self._words, edits=edits)
-            if isinstance(taken, int):
-                is_over = taken == _NOTHING_TO_COMMIT and not self._commits.is_refused
-                if is_over and self._is_undecided():
-                    return None
-                return self._told_commit(*made) if made and is_over else self._ended_by_git(taken)
-            taken = self._with_message(taken, edited=edits)
-            # A hook submits a followed commit: as a review, or as the next round of one.
-            approved_by = [] if self._is_followed else self._approved_by(taken)
-            self._keep_message(taken, approved_by)
+            with self._commits.taking(self._words, edits=edits) as found:
+                if isinstance(found, int):
+                    return self._without_commit(found, made)
+                taken = self._with_message(found, edited=edits)
+                # A hook submits a followed commit: as a review, or as the next round of one.
+                approved_by = [] if self._is_followed else self._approved_by(taken)
+                self._keep_message(taken, approved_by)
+                if approved_by is not None and taken.is_held and not self._told:
+                    self._begin(taken, approved_by)
+                    return self._made(taken, approved_by, self._commits.go_on())
             if approved_by is not None:
                 return self._make(taken, approved_by)
             base = git.head(self._place) or git.empty_tree(self._place)
@@ -166,6 +166,13 @@ class _Run:
                 # Approved once, and it counts no longer: it needs another review.
                 is_renewed = True
                 self._known.keep(review_id=None, digest=None)
+
+    def _without_commit(self, status: int, made: tuple[str, list[str]] | None) -> int | None:
+        """The end of a run in which git had nothing to commit; None for `follow`."""
+        is_over = status == _NOTHING_TO_COMMIT and not self._commits.is_refused
+        if is_over and self._is_undecided():
+            return None
+        return self._told_commit(*made) if made and is_over else self._ended_by_git(status)
 
     def _with_message(self, taken: Taken, *, edited: bool) -> Taken:
         """The same with the message of this run, else that of an earlier one."""
@@ -204,19 +211,36 @@ class _Run:
                 raise error_from({"code": error.code, "message": str(error), "details": error.details}) from error
         return list(ruling.review_ids) if ruling.passes else None
 
-    def _reviewer_side(self) -> CommitReview:
+    @staticmethod
+    def _rest() -> ModuleType:
         # Where the approval is there, which is when somebody waits, none of it is needed.
-        from tandem.cli.commit_review import CommitReview
+        from tandem.cli import commit_review
 
+        return commit_review
+
+    def _waiting(self) -> set[str]:
+        """What of a followed commit the broker could not be told."""
+        return self._rest().unsent(self._place) if self._is_followed else set()
+
+    def _reviewer_side(self) -> CommitReview:
         session, known, commits = self._session, self._known, self._commits
-        return CommitReview(session, self._place, self._gate, self._options, known, commits, self.again, self._ends)
+        return self._rest().CommitReview(
+            session, self._place, self._gate, self._options, known, commits, self.again, self._ends
+        )
 
     def _make(self, taken: Taken, reviews: list[str]) -> int | None:
         """Commit exactly this tree, and close its reviews; None for `follow`."""
-        before, unsent = git.head(self._place), pending.waiting(self._place)
-        self._known.keep(making=[taken.tree, before], closes=reviews)
-        status = self._commits.make([*self._told, *self._words], taken.tree)
-        self._is_unsent = not set(unsent).issuperset(pending.waiting(self._place))
+        self._begin(taken, reviews)
+        return self._made(taken, reviews, self._commits.make([*self._told, *self._words], taken.tree))
+
+    def _begin(self, taken: Taken, reviews: list[str]) -> None:
+        """Keep what the commit will be, for a run after this one was killed."""
+        self._unsent = self._waiting()
+        self._known.keep(making=[taken.tree, git.head(self._place)], closes=reviews)
+
+    def _made(self, taken: Taken, reviews: list[str], status: int) -> int | None:
+        """Close the reviews of the commit that git has made, if it has; None for `follow`."""
+        self._is_unsent = not self._unsent.issuperset(self._waiting())
         if status:
             return self._ended_by_git(status)
         found = git.head(self._place)
@@ -324,9 +348,8 @@ class _Run:
         return ended
 
     def _ended_by_git(self, status: int) -> int:
-        unknown = identity_problem(Path.cwd(), os.environ) if status == _FATAL else None
-        if unknown is not None:
-            raise InvalidInput(f"{unknown[0]} So that it does: {unknown[1]}", exit_status=status)
+        if status == _FATAL:
+            self._rest().refuse_unknown_identity(status)
         if self._options.as_json and not status:
             show_outcome(self._done, None, None, Exit.DONE, [], "nothing")
         elif self._options.as_json:

@@ -11,10 +11,13 @@ else
 fi
 # The index may be locked by the git that runs this.
 tree() {
-    rm -f "$folder/index"
-    if [ -f "$GIT_INDEX_FILE" ]; then cp "$GIT_INDEX_FILE" "$folder/index" || return 1; fi
+    if [ -f "$GIT_INDEX_FILE" ]; then cp "$GIT_INDEX_FILE" "$folder/index" || return 1; else rm -f "$folder/index"; fi
     GIT_INDEX_FILE=$folder/index git write-tree --missing-ok
 }
+case $TANDEM_COMMIT_STEP:$name in
+take:prepare-commit-msg) ;;
+*) exec 8<&- 9>&- ;;
+esac
 case $TANDEM_COMMIT_STEP:$name in
 take:pre-commit)
     # Git's exit status is the same where there is nothing to commit.
@@ -22,15 +25,23 @@ take:pre-commit)
     exit 0
     ;;
 take:prepare-commit-msg)
-    # Behind pre-commit, in front of the editor: here is what would be committed, and git ends without a commit.
+    # Behind pre-commit, in front of the editor: here is what would be committed. Git waits, and goes on if it may; else
+    # it ends without a commit, also where the one who was asked ends.
+    if [ -n "$TANDEM_COMMIT_ASKS" ]; then
+        printf '%s\0' "$1" "$GIT_INDEX_FILE" "$2" "$3" >&9
+        read -r answer <&8 || exit 1
+        exec 8<&- 9>&-
+        if [ -f "$hook" ] && [ -x "$hook" ]; then exec "$hook" "$@"; fi
+        exit 0
+    fi
+    exec 8<&- 9>&-
     cp "$1" "$folder/message" && tree >"$folder/tree" || exit 1
     printf '%s\n' "${GIT_INDEX_FILE##*/}" "$2" "$3" >"$folder/source"
     if [ -n "$TANDEM_COMMIT_EDITS" ] && { [ -z "$2" ] || [ "$2" = template ]; }; then exit 0; fi
     exit 1
     ;;
 take:commit-msg)
-    cp "$1" "$folder/message"
-    exit 1
+    if [ -n "$TANDEM_COMMIT_EDITS" ]; then cp "$1" "$folder/message"; exit 1; fi
     ;;
 make:pre-commit)
     # It has run. What -a or paths take from the files now may be something else.

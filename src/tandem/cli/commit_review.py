@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tandem.bridge.session import data_of
@@ -18,7 +19,8 @@ from tandem.cli.submit import await_verdict, say_problem
 from tandem.cli.terminal import Exit, progress, say, show
 from tandem.errors import InvalidInput, TandemError
 from tandem.present.record import record
-from tandem.rulings import git, message, next_steps, person
+from tandem.rulings import git, message, next_steps, pending, person
+from tandem.setup.fresh_machine import identity_problem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,6 +33,22 @@ if TYPE_CHECKING:
     from tandem.rulings.state import GateFile
 
 _LONGEST_INTENT = 500
+
+
+def unsent(place: HookRepository) -> set[str]:
+    """What the broker could not be told."""
+    return set(pending.waiting(place))
+
+
+def refuse_unknown_identity(status: int) -> None:
+    """Say how git comes to know who commits, if it ended with this status because it does not.
+
+    Raises:
+        InvalidInput: It does not.
+    """
+    unknown = identity_problem(Path.cwd(), os.environ)
+    if unknown is not None:
+        raise InvalidInput(f"{unknown[0]} So that it does: {unknown[1]}", exit_status=status)
 
 
 class CommitReview:

@@ -1,20 +1,22 @@
 """The two runs of `git commit` behind `tandem commit`: one says what would be committed, one commits exactly that.
 
 Both are git itself, with all of its options. `core.hooksPath` names scripts of ours (`commit_hook.sh`), each of which
-calls the repository's own hook of its name by that hook's own path. In the first run `pre-commit` runs, and git ends in
-front of the editor; in the second one it does not run again. Between the two no lock is held.
+calls the repository's own hook of its name by that hook's own path. In the first run `pre-commit` runs, and git waits
+in front of the editor: it goes on where what it has may be committed, and ends where it may not yet. In the second one
+`pre-commit` does not run again. Between the two no lock is held.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import select
 import sys
 import time
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from tandem.cli.terminal import Exit, say, show_data
 from tandem.core import platforms
@@ -25,9 +27,10 @@ from tandem.rulings import git, person
 from tandem.rulings.state import FOLDER
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Collection, Generator, Mapping, Sequence
 
     from tandem.git.place import HookRepository
+    from tandem.git.runner import Process
 
 _SCRIPT = Path(__file__).with_name("commit_hook.sh")
 _HOOKS = (
@@ -44,6 +47,14 @@ _HOOKS = (
 _SCISSORS = re.compile(r"^.? ?-+ >8 -+$.*", re.MULTILINE | re.DOTALL)
 _EXECUTABLE = 0o755
 _STDERR = 2
+_HEARS, _ASKS = 8, 9
+"""The descriptors by which the script is answered, and asks."""
+_WORDS_ASKED = 4
+"""The message's file, the index, and where the message comes from."""
+_PIPE_BYTES = 4096
+_OWN_HOOKS = ("pre-commit", "prepare-commit-msg")
+"""Those for which the script does more than to call the repository's own; behind an editor it does for another."""
+_BEHIND_EDITOR = "commit-msg"
 _PAUSE_SECONDS = 0.05
 _MOST_PAUSES = 600
 _CLOCK_SECONDS = 1.0
@@ -72,12 +83,14 @@ class Taken(NamedTuple):
         message: The message so far.
         source: Where that comes from, as git tells `prepare-commit-msg`.
         is_staged: Whether it is the index as it is, and not what `-a` or paths make of it.
+        is_held: Whether git waits for the word to commit it.
     """
 
     tree: str
     message: str
     source: tuple[str, ...]
     is_staged: bool
+    is_held: bool = False
 
     @property
     def is_told(self) -> bool:
@@ -93,11 +106,14 @@ class Commits:
         quiet: Whether git's answers belong to standard error, as standard output has an envelope.
     """
 
+    _process: Process
+
     def __init__(self, place: HookRepository, *, quiet: bool) -> None:
         self._place, self._quiet = place, quiet
         self.folder = Path(place.git_dir, FOLDER, "commit")
         self._started, self._refused = self.folder / "started", self.folder / "refused"
         self.folder.mkdir(parents=True, exist_ok=True)
+        self._line: _Line | None = None
 
     @property
     def message_file(self) -> Path:
@@ -109,36 +125,70 @@ class Commits:
         """Whether `pre-commit` refused in the last run of `take`."""
         return self._refused.exists()
 
-    def take(self, words: Sequence[str], *, edits: bool) -> Taken | int:
+    @contextmanager
+    def taking(self, words: Sequence[str], *, edits: bool) -> Generator[Taken | int]:
         """What git would commit, once `pre-commit` has run; or git's exit status, where that would be nothing.
+
+        Where it is held, git waits until `go_on`, and ends at the end of the block without that.
 
         Args:
             words: The options of `git commit`.
             edits: Whether a missing message is written in the editor.
         """
-        with self._turn():
-            source_file, tree_file = self.folder / "source", self.folder / "tree"
+        with self._turn(), ExitStack() as until_end:
+            tree_file = self.folder / "tree"
             for file in (tree_file, self._refused):
                 file.unlink(missing_ok=True)
-            status = self._run("take", words, TANDEM_COMMIT_EDITS="1" if edits else "")
-            tree = first_line(str(tree_file))
-            if not tree:
-                return status
-            index, *source = source_file.read_text("utf-8").split("\n")
-            message = self.message_file.read_text("utf-8", "surrogateescape")
-            return Taken(tree, message, tuple(filter(None, source)) or ("",), not index.endswith(".lock"))
+            self._line = line = None if edits else _Line.opened()
+            asked = {"TANDEM_COMMIT_EDITS": "1" if edits else "", "TANDEM_COMMIT_ASKS": "1" if line else ""}
+            self._start("take", words, {} if line is None else line.ends, **asked)
+            until_end.callback(self._wait)
+            if line is not None:
+                until_end.enter_context(line)
+            held = self._held()
+            yield self._wait_and_read(tree_file) if held is None else held
+
+    def go_on(self) -> int:
+        """Have the git that waits make the commit; its exit status."""
+        if self._line is not None:
+            self._line.let()
+        return self._wait()
 
     def make(self, words: Sequence[str], tree: str) -> int:
         """Commit a tree that was taken with the same words; git's exit status."""
         with self._turn():
-            return self._run("make", words, TANDEM_COMMIT_TREE=tree)
+            self._start("make", words, {}, TANDEM_COMMIT_TREE=tree)
+            return self._wait()
+
+    def _held(self) -> Taken | None:
+        """What the git that waits would commit; None where none does."""
+        asked = None if self._line is None else self._line.asked(self._process)
+        if asked is None:
+            return None
+        file, index, *source = asked
+        folder = Path(self._place.top or self._place.git_dir)
+        message = (folder / file).read_bytes()
+        self.message_file.write_bytes(message)
+        tree = git.written_tree(self._place, str(folder / index))
+        is_staged = not index.endswith(".lock")
+        text = message.decode("utf-8", "surrogateescape")
+        return Taken(tree, text, tuple(filter(None, source)) or ("",), is_staged, is_held=True)
+
+    def _wait_and_read(self, tree_file: Path) -> Taken | int:
+        status = self._wait()
+        tree = first_line(str(tree_file))
+        if not tree:
+            return status
+        index, *source = (self.folder / "source").read_text("utf-8").split("\n")
+        message = self.message_file.read_text("utf-8", "surrogateescape")
+        return Taken(tree, message, tuple(filter(None, source)) or ("",), not index.endswith(".lock"))
 
     def cleaned(self, text: str) -> str:
         """What a person has written in the editor, without what git put there."""
         written = _SCISSORS.sub("", text).encode("utf-8", "surrogateescape")
         return git.run(self._place, ["stripspace", "--strip-comments"], stdin=written).stdout.decode("utf-8", "replace")
 
-    def _run(self, step: str, words: Sequence[str], **more: str) -> int:
+    def _start(self, step: str, words: Sequence[str], ends: Mapping[int, int], **more: str) -> None:
         environment = {
             **for_git(),
             "TANDEM_COMMIT_STEP": step,
@@ -148,16 +198,19 @@ class Commits:
             "TANDEM_COMMIT_HOOKS": self._hooks,
             **more,
         }
-        settings = ["-c", f"core.hooksPath={self._own_hooks()}"]
-        said = self._stdin if any(map(_OF_STDIN.fullmatch, words)) else None
-        with said.open("rb") if said else nullcontext() as stdin:
-            process = started([*settings, "commit", *words], environment, _STDERR if self._quiet else None, stdin)
-        try:
-            self._started.write_text(f"{process.pid}\n", "ascii")
-            return process.wait()
-        finally:
-            if process.returncode is not None:
-                self._started.unlink()
+        behind_editor = [_BEHIND_EDITOR] if environment.get("TANDEM_COMMIT_EDITS") else []
+        settings = ["-c", f"core.hooksPath={self._own_hooks({*_OWN_HOOKS, *behind_editor})}"]
+        with ExitStack() as opened:
+            ends = {**ends, **({1: _STDERR} if self._quiet else {})}
+            if any(map(_OF_STDIN.fullmatch, words)):
+                ends[0] = opened.enter_context(self._stdin.open("rb")).fileno()
+            self._process = started([*settings, "commit", *words], environment, ends)
+        self._started.write_text(f"{self._process.pid}\n", "ascii")
+
+    def _wait(self) -> int:
+        status = self._process.wait()
+        self._started.unlink(missing_ok=True)
+        return status
 
     @cached_property
     def _stdin(self) -> Path:
@@ -171,12 +224,14 @@ class Commits:
         """The repository's own folder of hooks."""
         return git.run(self._place, ["rev-parse", "--path-format=absolute", "--git-path", "hooks"]).text
 
-    def _own_hooks(self) -> str:
-        """The folder of the scripts, which are the same in every run."""
-        folder, script = Path(self._place.folder, "commit-hooks"), _SCRIPT.read_bytes()
+    def _own_hooks(self, ours: Collection[str]) -> str:
+        """The folder of the scripts: for hooks of ours, and those that the repository has, as each costs a process."""
+        folder, script = self.folder / "hooks", _SCRIPT.read_bytes()
         for name in _HOOKS:
             file = folder / name
-            if not file.exists() or file.read_bytes() != script:
+            if name not in ours and not Path(self._hooks, name).exists():
+                file.unlink(missing_ok=True)
+            elif not file.exists() or file.read_bytes() != script:
                 folder.mkdir(exist_ok=True, parents=True)
                 write_atomically(file, script, mode=_EXECUTABLE, durable=False)
         return str(folder)
@@ -211,6 +266,57 @@ class Commits:
             if lock.exists() and lock.stat().st_mtime >= began - _CLOCK_SECONDS:
                 lock.unlink()
         self._started.unlink()
+
+
+class _Line:
+    """Two pipes by which the script asks, and is answered; where this process ends, it reads the end.
+
+    Attributes:
+        ends: The script's descriptors, by their numbers there.
+    """
+
+    def __init__(self, questions: tuple[int, int], answers: tuple[int, int]) -> None:
+        self._asked, asks = questions
+        hears, self._answer = answers
+        self.ends = {_HEARS: hears, _ASKS: asks}
+        self._open = {*questions, *answers}
+
+    @classmethod
+    def opened(cls) -> Self | None:
+        """One that is closed at the end of its block; None where a child can have none."""
+        questions, answers = platforms.inheritable_pipe(), platforms.inheritable_pipe()
+        return None if questions is None or answers is None else cls(questions, answers)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._close(*self._open)
+
+    def asked(self, process: Process) -> list[str] | None:
+        """What the script of a process of git says once it is ready; None if git ends before."""
+        self._close(*self.ends.values())
+        said = b""
+        while said.count(b"\0") < _WORDS_ASKED:
+            # A hook may have left a process that keeps the pipe open.
+            if not select.select([self._asked], [], [], _PAUSE_SECONDS)[0]:
+                if process.poll() is not None:
+                    return None
+            elif piece := os.read(self._asked, _PIPE_BYTES):
+                said += piece
+            else:
+                return None
+        return os.fsdecode(said).split("\0")[:_WORDS_ASKED]
+
+    def let(self) -> None:
+        """Let git make the commit."""
+        with suppress(BrokenPipeError):
+            os.write(self._answer, b"go\n")
+
+    def _close(self, *descriptors: int) -> None:
+        for one in descriptors:
+            os.close(one)
+        self._open.difference_update(descriptors)
 
 
 def show_outcome(

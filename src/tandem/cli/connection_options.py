@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +10,7 @@ from tandem.bridge.project import owner, top_level
 from tandem.bridge.session import Session
 from tandem.cli.declared import Misused, Option
 from tandem.cli.persons import caller
+from tandem.cli.wording import nearest
 from tandem.errors import Forbidden, InvalidInput
 from tandem.git.place import HookRepository, find_repository, linked_worktrees, unusable
 from tandem.rulings.person import answer_seconds
@@ -78,7 +77,6 @@ TimeoutOption = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True)
 class ConnectionOptions:
     """What every command that talks to a broker is told.
 
@@ -91,12 +89,25 @@ class ConnectionOptions:
         data_dir: The data folder of that broker, if it is not the user's own.
     """
 
-    broker: BrokerOption = None
-    project: ProjectOption = None
-    agent: AgentOption = None
-    as_json: JsonOption = False
-    new: NewOption = False
-    data_dir: str | None = None
+    # Not a dataclass, which would take most of the time that a command has to start in.
+    def __init__(
+        self,
+        broker: BrokerOption = None,
+        project: ProjectOption = None,
+        agent: AgentOption = None,
+        *,
+        as_json: JsonOption = False,
+        new: NewOption = False,
+        data_dir: str | None = None,
+    ) -> None:
+        self.broker, self.project, self.agent = broker, project, agent
+        self.as_json, self.new, self.data_dir = as_json, new, data_dir
+
+    def of(self, project: str | None, *, new: bool) -> ConnectionOptions:
+        """The same for a project."""
+        return ConnectionOptions(
+            self.broker, project, self.agent, as_json=self.as_json, new=new, data_dir=self.data_dir
+        )
 
     def session(self, location: BrokerLocation | None = None) -> Session:
         """Calls to the broker: by the one rule of `bridge.location`, or to one that is known already."""
@@ -187,8 +198,8 @@ def ensure_known(session: Session, project: str, *, may_be_new: bool = True) -> 
     except Forbidden:
         # A token for less: the broker decides what its holder may do.
         return
-    near = difflib.get_close_matches(project, registered, 1)
-    said = f" Did you mean '{near[0]}'?" if near else f" Registered: {', '.join(registered) or 'none'}."
+    near = nearest(project, registered)
+    said = f" Did you mean '{near}'?" if near else f" Registered: {', '.join(registered) or 'none'}."
     advice = " A new name takes --new." if may_be_new else ""
     raise InvalidInput(
         f"There is no project '{project}': it is not registered, and has no review and no cycle.{said}{advice}",

@@ -6,9 +6,8 @@ import getpass
 import json
 import os
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 from tandem.bridge.messages import as_object
 from tandem.bridge.project import top_level
@@ -226,8 +225,7 @@ def suggested() -> str:
         return os.environ.get("USERNAME", "").strip()
 
 
-@dataclass(frozen=True, slots=True)
-class CallerName:
+class CallerName(NamedTuple):
     """Who runs the commands here.
 
     Attributes:
@@ -308,4 +306,4 @@ def me(
     if found.name is None:
         raise NotFound(f"{quiet}There is no name for you yet. Say it once: tandem me {suggested() or 'NAME'}")
     said = f"{quiet}You are {found.name}: from {found.source}"
-    return tell({**asdict(found), "quiet": is_quiet}, said, as_json=as_json)
+    return tell({**found._asdict(), "quiet": is_quiet}, said, as_json=as_json)

@@ -17,6 +17,7 @@ from tandem.cli.connection_options import (
 )
 from tandem.cli.declared import Argument, Misused, Option
 from tandem.cli.terminal import Exit, show_log
+from tandem.core import log_files
 from tandem.core.visible import visible
 from tandem.errors import InvalidInput, TandemError, UnknownReviewer
 from tandem.pool.contract import ReviewerView
@@ -55,7 +56,7 @@ def show_logs(
     if log is None:
         # The broker may know where the reviewer runs.
         raise _missing(reviewer, folder, ConnectionOptions(broker))
-    show_log(log.path, lines, visible, follow=follow)
+    show_log(log_files.follow(log.path, lines), visible, follow=follow)
 
 
 def _missing(reviewer: str | None, folder: Path, options: ConnectionOptions) -> UnknownReviewer:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import shutil
 import sys
 import time
 from contextlib import contextmanager, suppress
@@ -17,7 +16,6 @@ from tandem.bridge.credentials import REFUSED_CODE, TOKEN_VARIABLE
 from tandem.bridge.session import Unreachable
 from tandem.cli import wording
 from tandem.cli.declared import Option
-from tandem.core import log_files
 from tandem.core.visible import visible, visible_line
 from tandem.errors import Forbidden, TandemError
 from tandem.present.text import Text, Whole, drawn
@@ -25,7 +23,6 @@ from tandem.rulings.person import wait_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable
-    from pathlib import Path
 
     from tandem.cli.declared import Parameter
     from tandem.present.text import Drawable
@@ -37,6 +34,8 @@ _SPINNER_LOOK_SECONDS = 0.1
 _SPINNER_CHARACTERS = 72
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _MOST_ALLOWED = 12
+_COLUMNS = 80
+"""Of a terminal that says nothing of its own."""
 _DETAILS_SAID_ALREADY = frozenset(
     {
         "problems",
@@ -97,10 +96,20 @@ def show(shown: Drawable | str, *, stderr: bool = False) -> None:
     shown = Text(shown) if isinstance(shown, str) else shown
     stream = sys.stderr if stderr else sys.stdout
     has_terminal = stream.isatty()
-    width = shutil.get_terminal_size().columns if has_terminal else None
+    width = _columns() if has_terminal else None
     plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") in {"dumb", "unknown"}
     stream.write(drawn(shown, width, coloured=not plain and (has_terminal or bool(os.environ.get("FORCE_COLOR")))))
     stream.flush()
+
+
+def _columns() -> int:
+    """The terminal's width; `shutil`, which knows it too, takes longer to import than an answer to print."""
+    stated = os.environ.get("COLUMNS", "")
+    if stated.isdecimal() and int(stated):
+        return int(stated)
+    with suppress(OSError):
+        return os.get_terminal_size(sys.__stdout__.fileno() if sys.__stdout__ else 1).columns or _COLUMNS
+    return _COLUMNS
 
 
 def indented(text: str) -> str:
@@ -123,10 +132,16 @@ def going_on(command: str) -> Generator[None]:
         raise
 
 
-def show_log(path: Path, lines: int, line_shown: Callable[[str], str], *, follow: bool) -> None:
-    """Print a log's last lines, and to follow it also those that are written until Ctrl-C."""
+def show_log(parts: Iterable[Iterable[str]], line_shown: Callable[[str], str], *, follow: bool) -> None:
+    """Print the last lines of a log, and to follow it also those that are written until Ctrl-C.
+
+    Args:
+        parts: The lines, as `log_files.follow` has them.
+        line_shown: How a line is shown.
+        follow: Whether to follow it.
+    """
     with suppress(KeyboardInterrupt):
-        for part in log_files.follow(path, lines):
+        for part in parts:
             for line in part:
                 sys.stdout.write(f"{line_shown(line)}\n")
             sys.stdout.flush()
@@ -227,7 +242,7 @@ def _spin(words: list[str], ended: Event) -> None:
         minutes, seconds = divmod(round(time.monotonic() - began), 60)
         shown = f"{next(frames)} {words[-1]} {minutes // 60}:{minutes % 60:02}:{seconds:02}"
         # A line that is broken cannot be erased.
-        sys.stderr.write(f"\r{shown[: shutil.get_terminal_size().columns - 1]}\x1b[K")
+        sys.stderr.write(f"\r{shown[: _columns() - 1]}\x1b[K")
         sys.stderr.flush()
     if pause == _SPINNER_LOOK_SECONDS:
         sys.stderr.write("\r\x1b[K")

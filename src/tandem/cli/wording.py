@@ -96,10 +96,15 @@ def _meant(said: str, allowed: Any) -> str:
     name = re.search(r"'([^']+)'", said)
     if name is None or not isinstance(allowed, list) or "Did you mean" in said or "no longer" in said:
         return ""
+    near = nearest(name[1], [str(one) for one in cast("list[Any]", allowed)])
+    return f" Did you mean '{near}'?" if near and near != name[1] else ""
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that is most like one that there is not; None if none is near."""
     import difflib  # start-up time: only a name that there is not needs it
 
-    near = difflib.get_close_matches(name[1], [str(one) for one in cast("list[Any]", allowed)], 1)
-    return f" Did you mean '{near[0]}'?" if near and near[0] != name[1] else ""
+    return next(iter(difflib.get_close_matches(name, list(known), 1)), None)
 
 
 @cache

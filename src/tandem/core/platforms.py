@@ -32,6 +32,9 @@ _FOLDER = "tandem"
 _LOCKED_BYTE = 1 << 30
 """Windows locks are mandatory: the byte that is locked lies beyond the text that others read."""
 
+_SHELL_DESCRIPTORS = 10
+"""Shells know numbers of descriptors with one digit."""
+
 _CREATE_NEW_PROCESS_GROUP = 0x0000_0200
 _CREATE_NO_WINDOW = 0x0800_0000
 _SYNCHRONIZE = 0x0010_0000
@@ -120,6 +123,17 @@ def others_logged_in() -> set[str]:
     psutil = _psutil()
     own = {psutil.Process().username().rpartition("\\")[2], os.environ.get("SUDO_USER", "")}
     return {user.name for user in psutil.users()} - own
+
+
+def inheritable_pipe() -> tuple[int, int] | None:
+    """A pipe whose ends a child may be given by numbers below 10, which shells know; None where it may not."""
+    if sys.platform == "win32":
+        return None
+    pair = os.pipe()
+    read, write = (fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, _SHELL_DESCRIPTORS) for end in pair)
+    for end in pair:
+        os.close(end)
+    return read, write
 
 
 def lock_file(descriptor: int) -> bool:

@@ -305,36 +305,50 @@ def interactively(arguments: Sequence[str], environment: Mapping[str, str], *, t
         environment: The whole environment.
         to_stderr: Whether its standard output goes to standard error.
     """
-    return started(arguments, environment, sys.stderr.fileno() if to_stderr else None).wait()
+    return started(arguments, environment, {1: sys.stderr.fileno()} if to_stderr else {}).wait()
 
 
-def started(
-    arguments: Sequence[str],
-    environment: Mapping[str, str],
-    stdout: int | None = None,
-    stdin: IO[bytes] | None = None,
-) -> subprocess.Popen[bytes]:
+def started(arguments: Sequence[str], environment: Mapping[str, str], ends: Mapping[int, int]) -> Process:
     """Starts git with this process's terminal.
 
     Args:
         arguments: What follows `git`.
         environment: The whole environment.
-        stdout: The descriptor that its output goes to; None for this process's own.
-        stdin: Its standard input; None for this process's own.
+        ends: Descriptors of this process, by the numbers that they have in git; its own where there is none. On
+            Windows those of standard input and output alone.
     """
-    return _subprocess().Popen(["git", *arguments], env=dict(environment), stdout=stdout, stdin=stdin)
+    command = ["git", *arguments]
+    if hasattr(os, "posix_spawnp"):
+        return Spawned(command, environment, ends)
+    return _subprocess().Popen(command, env=dict(environment), stdin=ends.get(0), stdout=ends.get(1))
+
+
+_IGNORED = (13, 25)
+"""SIGPIPE and SIGXFSZ, which Python ignores and a program expects not to be; `signal` takes long to import."""
 
 
 class Spawned:
     """A child as `subprocess.Popen` has it, which takes longer to import than git to answer."""
 
-    def __init__(self, command: list[str], environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, command: list[str], environment: Mapping[str, str], ends: Mapping[int, int] | None = None
+    ) -> None:
         """Starts it.
+
+        Args:
+            command: The program and its arguments.
+            environment: The whole environment.
+            ends: What it is given of this process, whose group it stays in; None for pipes, and a group of its own.
 
         Raises:
             OSError: It cannot be started.
         """
         self.returncode: int | None = None
+        self.stdin = self.stdout = self.stderr = None
+        if ends is not None:
+            actions = [(os.POSIX_SPAWN_DUP2, end, number) for number, end in ends.items()]
+            self.pid = os.posix_spawnp(command[0], command, environment, file_actions=actions, setsigdef=_IGNORED)
+            return
         pipes = [os.pipe() for _ in range(3)]
         theirs = (pipes[0][0], pipes[1][1], pipes[2][1])
         actions = [(os.POSIX_SPAWN_DUP2, end, number) for number, end in enumerate(theirs)]

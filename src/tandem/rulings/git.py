@@ -133,14 +133,18 @@ def staged(place: HookRepository, base: str) -> list[Change]:
     return changes_in(run(place, ["diff-index", "--cached", *raw.RAW_OPTIONS, base, "--"]).stdout)
 
 
-def written_tree(place: HookRepository) -> str:
+def written_tree(place: HookRepository, index: str | None = None) -> str:
     """The id of the tree that is staged, once and for all: another hook may change the index at any time.
+
+    Args:
+        place: The repository.
+        index: The index; None for the one that the environment names.
 
     Raises:
         TandemError: A path is unmerged.
         OSError: The index cannot be copied.
     """
-    index = environment(place).get("GIT_INDEX_FILE") or os.path.join(place.git_dir, "index")
+    index = index or environment(place).get("GIT_INDEX_FILE") or os.path.join(place.git_dir, "index")
     # Git would lock the index itself, which the process that started this may have locked.
     copy = os.path.join(place.git_dir, f"tandem-index-{os.getpid()}")
     try:
