@@ -32,6 +32,19 @@ CHOSEN: list[Client] = [
 ]
 
 Step = tuple[str, dict[str, Any]]
+_SHELLS = {
+    "claude": ("Bash", "command"),
+    "codex": ("exec_command", "cmd"),
+    "gemini": ("run_shell_command", "command"),
+    "opencode": ("bash", "command"),
+}
+"""By client the tool that runs a command, and its argument for that."""
+
+
+def shell(client: str, command: str, **more: object) -> Step:
+    """The call with which a client's model runs a command."""
+    tool, argument = _SHELLS[client]
+    return tool, {argument: command, **({"description": "x"} if client == "opencode" else {}), **more}
 
 
 @dataclass
@@ -93,10 +106,7 @@ class Place:
 
     def shell(self, command: str) -> Step:
         """The call with which its model runs a command."""
-        tool, argument = {"claude": ("Bash", "command"), "codex": ("exec_command", "cmd")}.get(
-            self.client, ("run_shell_command", "command")
-        )
-        return tool, {argument: command}
+        return shell(self.client, command)
 
     def write(self, path: str, text: str) -> Step:
         """The call with which its model writes a new file."""
@@ -127,10 +137,19 @@ def _gemini(address: str) -> tuple[list[str], dict[str, str]]:
     return command, {"GOOGLE_GEMINI_BASE_URL": address, "GEMINI_API_KEY": "key"}
 
 
-COMMANDS: dict[Client, Callable[[str], tuple[list[str], dict[str, str]]]] = {
+def _opencode(address: str) -> tuple[list[str], dict[str, str]]:
+    provider = {"baseURL": f"{address}/v1", "apiKey": "key"}
+    scripted = {"npm": "@ai-sdk/openai-compatible", "options": provider, "models": {"model-1": {"name": "model-1"}}}
+    quiet = {"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1"}
+    quiet["OPENCODE_CONFIG_CONTENT"] = json.dumps({"provider": {"scripted": scripted}})
+    return ["opencode", "run", "--model", "scripted/model-1"], quiet
+
+
+COMMANDS: dict[str, Callable[[str], tuple[list[str], dict[str, str]]]] = {
     "claude": _claude,
     "codex": _codex,
     "gemini": _gemini,
+    "opencode": _opencode,
 }
 
 
@@ -248,7 +267,7 @@ def test_opencode_has_no_hook_of_its_own_and_gits_refuses(
         gated.git("add", "a.txt")
         gated.approve()
 
-    step = ("bash", {"command": "git commit -am x", "description": "x"})
+    step = shell("opencode", "git commit -am x")
     model = Proposer([step, step], {"done": True}, between={1: approve})
     run_opencode(gated, home, model)
     assert OF_THE_GIT_HOOK in model.results[0]
@@ -267,10 +286,6 @@ def home_of_opencode(tmp_path: Path) -> Path:
 def run_opencode(gated: Gated, home: Path, model: ScriptedModel, *options: str) -> None:
     """Have OpenCode work until its model is done."""
     with serving(model):
-        provider = {"baseURL": f"{model.address}/v1", "apiKey": "key"}
-        scripted = {"npm": "@ai-sdk/openai-compatible", "options": provider, "models": {"model-1": {"name": "model-1"}}}
-        quiet = {"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1"}
-        quiet["OPENCODE_CONFIG_CONTENT"] = json.dumps({"provider": {"scripted": scripted}})
+        command, variables = COMMANDS["opencode"](model.address)
         config = {"TANDEM_CONFIG_DIR": os.environ["TANDEM_CONFIG_DIR"]}
-        command = ["opencode", "run", "--model", "scripted/model-1", *options, "go"]
-        run_program(command, gated.root, home, **config, **quiet)
+        run_program([*command, *options, "go"], gated.root, home, **config, **variables)

@@ -64,20 +64,6 @@ class Place:
         }
         return run_program(command, self.root, self.home, **(own | environment))
 
-    def trust(self) -> None:
-        """What a person's yes to the client's question leaves in their home folder."""
-        root = str(self.root)
-        files: dict[str, dict[str, Any] | str] = {
-            ".claude.json": {"hasCompletedOnboarding": True, "projects": {root: {"hasTrustDialogAccepted": True}}},
-            ".codex/config.toml": f"[projects.{json.dumps(root)}]\ntrust_level = 'trusted'\n",
-            ".gemini/trustedFolders.json": {root: "TRUST_FOLDER"},
-            ".gemini/settings.json": {"security": {"auth": {"selectedType": "gemini-api-key"}}},
-        }
-        for name, content in files.items():
-            path = self.home / name
-            path.parent.mkdir(exist_ok=True)
-            path.write_text(content if isinstance(content, str) else json.dumps(content), "utf-8")
-
     def work(self, address: str) -> None:
         """Run the client headless, with nothing that permits a tool."""
         match self.client:
@@ -98,6 +84,21 @@ class Place:
                 self.run("opencode", "run", "-m", "scripted/one", "go", OPENCODE_CONFIG_CONTENT=json.dumps(config))
 
 
+def trusted(home: Path, root: Path) -> None:
+    """Leave in a home folder what a person's yes to the clients' questions does."""
+    project = {"hasTrustDialogAccepted": True, "hasCompletedProjectOnboarding": True}
+    files: dict[str, dict[str, Any] | str] = {
+        ".claude.json": {"hasCompletedOnboarding": True, "projects": {str(root): project}},
+        ".codex/config.toml": f"[projects.{json.dumps(str(root))}]\ntrust_level = 'trusted'\n",
+        ".gemini/trustedFolders.json": {str(root): "TRUST_FOLDER"},
+        ".gemini/settings.json": {"security": {"auth": {"selectedType": "gemini-api-key"}}},
+    }
+    for name, content in files.items():
+        path = home / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(content if isinstance(content, str) else json.dumps(content), "utf-8")
+
+
 @pytest.fixture(params=CHOSEN)
 def place(request: pytest.FixtureRequest, broker: BrokerProcess, tmp_path: Path) -> Place:
     home = tmp_path / "home"
@@ -107,7 +108,7 @@ def place(request: pytest.FixtureRequest, broker: BrokerProcess, tmp_path: Path)
         # Else everything is allowed anyway.
         (root / "opencode.json").write_text('{\n  // careful\n  "permission": {"*": "ask"}\n}\n', "utf-8")
     place = Place(request.param, root, home, broker)
-    place.trust()
+    trusted(home, root)
     return place
 
 

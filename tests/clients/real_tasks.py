@@ -21,6 +21,7 @@ from tests.acceptance.reviewing import Desk
 from tests.broker import BrokerProcess, fresh_project
 from tests.clients.models import ScriptedModel, serving
 from tests.clients.real_clients import program_environment
+from tests.clients.real_init import trusted
 
 pytestmark = pytest.mark.client("claude")
 SECONDS = 120
@@ -36,9 +37,9 @@ class Terminal:
     screen: int
     process: subprocess.Popen[bytes]
 
-    def until(self, happened: Callable[[], bool]) -> None:
+    def until(self, happened: Callable[[], bool], seconds: float = SECONDS) -> None:
         """Show the screen's output to no one until something has happened."""
-        shown, deadline = b"", time.monotonic() + SECONDS
+        shown, deadline = b"", time.monotonic() + seconds
         while not happened():
             assert time.monotonic() < deadline, shown[-3000:]
             assert self.process.poll() is None, shown[-3000:]
@@ -48,17 +49,25 @@ class Terminal:
 
 @contextmanager
 def claude(home: Path, server: dict[str, Any], model: ScriptedModel) -> Generator[Terminal]:
-    """Claude Code with a person before it, who has said `go`."""
-    work, settings = home / "work", home / ".claude"
-    for folder in (work, settings):
-        folder.mkdir()
-    known: dict[str, Any] = {"hasTrustDialogAccepted": True, "hasCompletedProjectOnboarding": True}
-    answered = {"approved": [KEY[-20:]], "rejected": list[str]()}
-    started = {"hasCompletedOnboarding": True, "theme": "dark", "customApiKeyResponses": answered}
-    (settings / ".claude.json").write_text(json.dumps({**started, "projects": {str(work): known}}), "utf-8")
+    """Claude Code with one server, and a person before it, who has said `go`."""
+    work = home / "work"
+    work.mkdir()
+    trusted(home, work)
     (home / "mcp.json").write_text(json.dumps({"mcpServers": {"tandem": server}}), "utf-8")
-    screen, inner = pty.openpty()
     options = ["--mcp-config", str(home / "mcp.json"), "--strict-mcp-config", "--allowedTools", "mcp__tandem__*"]
+    with at_terminal(home, work, model, *options) as terminal:
+        yield terminal
+
+
+@contextmanager
+def at_terminal(home: Path, work: Path, model: ScriptedModel, *options: str, **more: str) -> Generator[Terminal]:
+    """Claude Code in a folder that it trusts, with a person before it, who has said `go`."""
+    settings = home / ".claude.json"
+    answered = {"approved": [KEY[-20:]], "rejected": list[str]()}
+    started = {**json.loads(settings.read_text("utf-8")), "theme": "dark", "customApiKeyResponses": answered}
+    settings.write_text(json.dumps(started), "utf-8")
+    screen, inner = pty.openpty()
+    service = {"ANTHROPIC_BASE_URL": model.address, "ANTHROPIC_API_KEY": KEY}
     process = subprocess.Popen(
         ["claude", "go", *options],
         cwd=work,
@@ -66,13 +75,7 @@ def claude(home: Path, server: dict[str, Any], model: ScriptedModel) -> Generato
         stdout=inner,
         stderr=inner,
         start_new_session=True,
-        env=program_environment(
-            home,
-            TERM="xterm-256color",
-            CLAUDE_CONFIG_DIR=str(settings),
-            ANTHROPIC_BASE_URL=model.address,
-            ANTHROPIC_API_KEY=KEY,
-        ),
+        env=program_environment(home, TERM="xterm-256color", **service, **more),
     )
     os.close(inner)
     try:

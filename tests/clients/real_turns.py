@@ -16,7 +16,7 @@ from tandem.hooks.turn import GO_ON
 from tandem.setup import teaching
 from tests.broker import BrokerProcess
 from tests.clients import dialects
-from tests.clients.real_gate import Proposer, Step, home_of_opencode, placed, run_opencode
+from tests.clients.real_gate import Proposer, Step, home_of_opencode, placed, run_opencode, shell
 from tests.repository.agents import CLIENTS
 from tests.repository.gating import DIGITS, Gated, gate_on, new_repository
 
@@ -86,7 +86,7 @@ def worker(request: pytest.FixtureRequest, broker: BrokerProcess, tmp_path: Path
     (home / plugin.path).parent.mkdir(parents=True)
     (home / plugin.path).write_text(plugin.text, "utf-8")
     commands = (SUBMIT, "git commit -am 'Count in digits'")
-    steps = [("bash", {"command": command, "description": "x"}) for command in commands]
+    steps = [shell(request.param, command) for command in commands]
     return Worker(gated, lambda model: run_opencode(gated, home, model), steps)
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+TYPE_CHECKING = False  # as in `errors`
+if TYPE_CHECKING:
+    from typing import Any
 
 
-class Described(NamedTuple):
+class Described:
     """One operation of the registry, as callers see it.
 
     Its types are named, and imported when they are asked for: to build those of every operation takes longer than
@@ -24,16 +26,24 @@ class Described(NamedTuple):
         has_project: Whether its request names a project.
     """
 
-    name: str
-    noun: str
-    verb: str
-    request_name: str
-    answer_name: str
-    description: str
-    blocking: bool
-    keyed: bool
-    repeatable: bool
-    has_project: bool
+    # Not a NamedTuple, which takes longer to make than most calls.
+    def __init__(  # noqa: PLR0913 - the facts of an operation, as they are generated
+        self,
+        name: str,
+        noun: str,
+        verb: str,
+        request_name: str,
+        answer_name: str,
+        description: str,
+        *,
+        blocking: bool,
+        keyed: bool,
+        repeatable: bool,
+        has_project: bool,
+    ) -> None:
+        self.name, self.noun, self.verb, self.description = name, noun, verb, description
+        self.request_name, self.answer_name = request_name, answer_name
+        self.blocking, self.keyed, self.repeatable, self.has_project = blocking, keyed, repeatable, has_project
 
     @property
     def request(self) -> type[Any]:

@@ -16,7 +16,7 @@ import time
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, Self
 
 from tandem.cli.terminal import Exit, say, show_data
 from tandem.core import platforms
@@ -25,6 +25,7 @@ from tandem.git.place import first_line
 from tandem.git.runner import started
 from tandem.rulings import git, person
 from tandem.rulings.state import FOLDER
+from tandem.rulings.values import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Generator, Mapping, Sequence

@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from tandem.bridge.messages import as_object
 from tandem.bridge.project import top_level
@@ -19,6 +19,7 @@ from tandem.core.files import write_atomically
 from tandem.errors import Forbidden, InvalidInput, NotFound, SelfApproval
 from tandem.rulings import person
 from tandem.rulings.person import agent_mark, agent_name
+from tandem.rulings.values import NamedTuple
 
 Answer = TypeVar("Answer")
 
