@@ -2,7 +2,7 @@
 
 Both are git itself, with all of its options. `core.hooksPath` names scripts of ours (`commit_hook.sh`), each of which
 calls the repository's own hook of its name by that hook's own path. In the first run `pre-commit` runs, and git waits
-in front of the editor: it goes on where what it has may be committed, and ends where it may not yet. In the second one
+in front of the editor: it goes on where its content may be committed, and ends where it may not yet. In the second one
 `pre-commit` does not run again. Between the two no lock is held.
 """
 

@@ -7,10 +7,8 @@ import sys
 TYPE_CHECKING = False  # as in `errors`
 if TYPE_CHECKING:
     from hashlib import sha256 as _sha256
-elif sys.version_info >= (3, 12):
-    from _sha2 import sha256 as _sha256
 else:
-    from _sha256 import sha256 as _sha256
+    _sha256 = __import__("_sha2" if sys.version_info >= (3, 12) else "_sha256").sha256
 
 _LARGE_BYTES = 64 * 1024
 """OpenSSL's is several times as fast, and takes longer to load than most commits to judge."""

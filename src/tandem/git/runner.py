@@ -338,7 +338,7 @@ class Spawned:
         Args:
             command: The program and its arguments.
             environment: The whole environment.
-            ends: What it is given of this process, whose group it stays in; None for pipes, and a group of its own.
+            ends: As `started` has them, in the group of this process; None for pipes, and a group of its own.
 
         Raises:
             OSError: It cannot be started.
