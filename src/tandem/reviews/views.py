@@ -21,7 +21,7 @@ from tandem.reviews.context import Services, threshold_of, why_none
 from tandem.reviews.finding_contract import FindingCounts
 from tandem.reviews.queries import RoundContent
 from tandem.reviews.rounds import CounterPatch
-from tandem.reviews.rules import ESCALATION_ROUND, PRIORITIES, Review, State, next_action
+from tandem.reviews.rules import MOST_OBJECTIONS, PRIORITIES, Review, State, next_action
 from tandem.rulings import next_steps
 from tandem.rulings.state import FOLLOWED
 from tandem.store.base import Unit
@@ -81,14 +81,20 @@ def _next(
 
 
 def _has_failed_often(unit: Unit, review: Review) -> bool:
-    """Whether it ended without approval, and so did its parent, and that one's: then a person decides."""
-    for _ in range(ESCALATION_ROUND - 1):
-        if not review.ended_unapproved or review.parent_id is None:
-            return False
+    """Whether it ended without approval, and so did its parent, and that one's: then a person decides.
+
+    Those that were withdrawn before a reviewer objected neither count nor end the row.
+    """
+    refused = 0
+    for _ in range(_MOST_PARENTS):
+        refused += review.ended_unapproved and (review.outcome != "withdrawn" or review.objected_round > 0)
+        if refused == MOST_OBJECTIONS or not review.ended_unapproved or review.parent_id is None:
+            break
         review = reviews.get(unit, review.parent_id)
-    return review.ended_unapproved
+    return refused == MOST_OBJECTIONS
 
 
+_MOST_PARENTS = 50
 _ASKED = frozenset({State.IN_REVIEW, State.CHANGES_REQUESTED})
 """States in which the proposer is asked about findings."""
 _DECIDED = frozenset({State.APPROVED, State.CHANGES_REQUESTED, State.REJECTED})

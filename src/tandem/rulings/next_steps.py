@@ -141,7 +141,7 @@ def escalation(status: Mapping[str, Any]) -> str:
     why = status.get("attention") or _none(status).get("message")
     if why is None and (status.get("status") == "rejected" or _ended_unapproved(status)):
         why = "Three reviews in a row, each the --parent of the next, ended without approval"
-    why = why or f"{status['round']} rounds ended without agreement"
+    why = why or f"{status['objections']} rounds ended without agreement"
     return f"{why.rstrip('.')}. Stop, and tell your person: tandem open {status['review_id']}"
 
 
