@@ -204,7 +204,8 @@ def _withdraw(view: ReviewView) -> str:
 
 
 def _retry(view: ReviewView) -> str:
-    if view.status.attention is None or State(view.state) is not State.PENDING:
+    is_stopped = State(view.state) is State.CHANGES_REQUESTED and view.status.next_action == "escalate"
+    if not is_stopped and (view.status.attention is None or State(view.state) is not State.PENDING):
         return "It needs no person's attention."
     return "" if view.person else _NAMELESS
 
