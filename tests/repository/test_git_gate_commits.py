@@ -275,6 +275,58 @@ def test_what_is_said_after_changes_were_requested_ends_in_one_review_and_an_ope
     lands(followed)
 
 
+BETTER = "--- a/a.txt\n+++ b/a.txt\n@@ -1,3 +1,3 @@\n one\n-two\n+II\n three\n"
+"""A counter-patch: instead of the whole round, so that what that adds besides goes."""
+
+
+def counter(gated: Gated, review: str) -> None:
+    """Request changes with a counter-patch, which is accepted."""
+    gated.decide(review, "changes_requested", counter_patch=BETTER)
+    patch = gated.call("get_review_status", review_id=review)["counter_patch_id"]
+    with gated.caller("another") as proposer:
+        proposer.do("accept_counter_patch", review_id=review, counter_patch_id=patch)
+
+
+@pytest.mark.parametrize("amend", [(), ("--amend",)])
+def test_an_accepted_counter_patch_to_a_followed_commit_is_brought_into_the_branch_and_lands(
+    followed: Gated, amend: tuple[str, ...]
+):
+    review = changed(followed, {**DIGITS, "c.txt": "more\n"}, "Digits")
+    counter(followed, review)
+    followed.decide(review)
+    bring = f"tandem apply {review} --index"
+    assert f"Bring your files to what was approved: {bring} Commit exactly this: git commit" in told(followed, review)
+    # What is in no commit is not lost, here as elsewhere.
+    followed.write({"a.txt": "not committed\n"})
+    assert "git stash push" in followed.tandem("apply", review, "--index").refusal
+    followed.git("checkout", "--quiet", "--", "a.txt")
+    brought = followed.tandem("apply", review, "--index", "--json").data
+    assert (brought["written"], brought["deleted"]) == (["a.txt"], ["c.txt"])
+    followed.git("commit", "--quiet", *amend, "-m", "Better")
+    assert followed.trailers() == [review]
+    status = followed.call("get_review_status", review_id=review)
+    assert (status["status"], status["round"]) == ("approved", 2)
+    assert followed.tandem("review", "close", review).status == 0
+    assert (len(reviews(followed)), followed.call("get_review_status", review_id=review)["outcome"]) == (1, "approved")
+    lands(followed)
+
+
+def test_an_accepted_counter_patch_to_commits_of_a_branch_is_brought_into_it_and_lands(free: Gated):
+    free.git("switch", "--quiet", "--create", "feature")
+    changed(free, {**DIGITS, "c.txt": "more\n"}, "Digits")
+    review = free.submit("--range", "main..HEAD")
+    counter(free, review)
+    free.decide(review, "changes_requested")
+    assert f"Bring your files to the round: tandem apply {review} " in told(free, review)
+    assert free.tandem("apply", review).status == 0
+    assert "Already there" in free.tandem("apply", review).stdout
+    free.decide(review)
+    assert f"Bring your files to what was approved: tandem apply {review} --index" in told(free, review)
+    assert free.tandem("apply", review, "--index").status == 0
+    free.git("commit", "--quiet", "-m", "Better")
+    lands(free)
+
+
 def test_a_commit_by_tandem_says_what_its_reviewer_wants(followed: Gated):
     followed.stage(DIGITS)
     waiting = start(followed, "-m", "Digits", "--json")
