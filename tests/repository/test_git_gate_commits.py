@@ -111,6 +111,27 @@ def test_p2_the_base_branch_is_closed_however_commits_on_others_are_judged(other
     assert other.tandem("audit", "main").status == 0
 
 
+def test_a_refused_merge_of_a_branch_names_the_command_that_lands_it(free: Gated):
+    free.git("switch", "--quiet", "--create", "feature")
+    free.stage(DIGITS)
+    free.git("commit", "--quiet", "-m", "Digits")
+    free.git("switch", "--quiet", "main")
+    told = free.refused("merge", "--no-ff", "--no-edit", "feature").splitlines()
+    way = "Leave the merge, and have the branch reviewed and landed: git merge --abort && tandem land feature"
+    [line] = [one.removeprefix("tandem: ").strip() for one in told if "tandem land" in one]
+    assert line == way
+    assert any("tandem commit --no-edit" in one for one in told)
+    # What was merged by hand would be lost with the merge.
+    assert "merge --abort" not in free.refused("commit", "--no-edit")
+    # Played as it is said; it waits for the review that it has made.
+    free.git("merge", "--abort")
+    assert free.tandem("land", "feature", "--timeout", "0").status == 12
+    [review] = reviews(free)
+    free.decide(review["review_id"])
+    assert free.tandem("land", "feature").status == 0
+    assert free.git("show", "main:a.txt") == DIGITS["a.txt"].strip()
+
+
 def test_a_free_commit_is_made_without_a_trailer_and_without_python(free: Gated):
     free.rewrite(python="/nowhere")
     hook = free.root / ".git/hooks/prepare-commit-msg"
