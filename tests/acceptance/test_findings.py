@@ -298,25 +298,6 @@ def test_p11_a_finding_that_was_reopened_three_times_goes_to_a_person_again_afte
     assert "was answered 6 times" in status["attention"]
 
 
-def test_p11_withdrawn_reviews_count_among_three_in_a_row_only_where_a_reviewer_objected(agents: AgentDesk, shop: Desk):
-    def follow(parent: str | None, verdict: str | None) -> str:
-        review = shop.put_up(diff=edited(), parent_id=parent)
-        if verdict is None:
-            shop.do("close_review", review_id=review)
-        else:
-            agents.decide(review, verdict)
-        return review
-
-    last = follow(None, "rejected")
-    for _ in range(2):
-        last = follow(last, None)
-        assert shop.status(last)["next_action"] == "none"
-    last = follow(last, "rejected")
-    assert shop.status(last)["next_action"] == "revert"
-    # Nor does what was withdrawn between them end the row.
-    assert shop.status(follow(follow(last, None), "rejected"))["next_action"] == "escalate"
-
-
 @pytest.mark.parametrize(
     ("wrong", "field"),
     [

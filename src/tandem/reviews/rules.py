@@ -32,7 +32,7 @@ NO_VERDICT = " reviewers gave no verdict; the last: "
 
 MOST_OBJECTIONS = 3
 """After this many rounds that a reviewer objected to, agents stop and ask a person; and so they do after this many
-reviews in a row, each the parent of the next, that a reviewer objected to and that ended without approval."""
+reviews in a row, each the parent of the next, that ended without approval."""
 
 
 class State(StrEnum):

@@ -81,20 +81,14 @@ def _next(
 
 
 def _has_failed_often(unit: Unit, review: Review) -> bool:
-    """Whether it ended without approval, and so did its parent, and that one's: then a person decides.
-
-    Those that were withdrawn before a reviewer objected neither count nor end the row.
-    """
-    refused = 0
-    for _ in range(_MOST_PARENTS):
-        refused += review.ended_unapproved and (review.outcome != "withdrawn" or review.objected_round > 0)
-        if refused == MOST_OBJECTIONS or not review.ended_unapproved or review.parent_id is None:
-            break
+    """Whether it ended without approval, and so did its parent, and that one's: then a person decides."""
+    for _ in range(MOST_OBJECTIONS - 1):
+        if not review.ended_unapproved or review.parent_id is None:
+            return False
         review = reviews.get(unit, review.parent_id)
-    return refused == MOST_OBJECTIONS
+    return review.ended_unapproved
 
 
-_MOST_PARENTS = 50
 _ASKED = frozenset({State.IN_REVIEW, State.CHANGES_REQUESTED})
 """States in which the proposer is asked about findings."""
 _DECIDED = frozenset({State.APPROVED, State.CHANGES_REQUESTED, State.REJECTED})
