@@ -215,7 +215,7 @@ def test_p11_after_three_rounds_only_a_person_goes_on(agents: AgentDesk, shop: D
     assert agents.do("claim_review", reviewer_id=OTHER)["review_id"] == review
 
 
-def test_p11_rounds_that_nobody_looked_at_do_not_count_towards_the_three(agents: AgentDesk, shop: Desk):
+def test_p11_rounds_without_a_reviewer_do_not_count_towards_the_three(agents: AgentDesk, shop: Desk):
     review = shop.put_up(diff=edited())
     for number in range(3):
         shop.revise(review, diff=edited(text=f"not looked at {number}"))

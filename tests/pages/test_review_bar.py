@@ -65,9 +65,7 @@ def test_it_tells_of_commits_and_of_rounds_without_agreement(page: Page, shop: D
 
 
 @pytest.mark.parametrize("reviewer", ["codex/7", "rita"])
-def test_where_a_person_decides_it_waits_for_nobody_else_and_they_let_it_go_on(
-    page: Page, shop: Desk, reviewer: str
-) -> None:
+def test_where_a_person_decides_it_waits_for_them_alone(page: Page, shop: Desk, reviewer: str) -> None:
     review = shop.put_up()
     with Desk(shop.url, shop.project, agent=reviewer) as desk:
         for number in range(1, 4):

@@ -121,7 +121,7 @@ def test_a_refused_merge_of_a_branch_names_the_command_that_lands_it(free: Gated
     [line] = [one.removeprefix("tandem: ").strip() for one in told if "tandem land" in one]
     assert line == way
     assert any("tandem commit --no-edit" in one for one in told)
-    # What was merged by hand would be lost with the merge.
+    # A merge by hand would be lost.
     assert "merge --abort" not in free.refused("commit", "--no-edit")
     # Played as it is said; it waits for the review that it has made.
     free.git("merge", "--abort")
@@ -297,7 +297,7 @@ def test_what_is_said_after_changes_were_requested_ends_in_one_review_and_an_ope
 
 
 BETTER = "--- a/a.txt\n+++ b/a.txt\n@@ -1,3 +1,3 @@\n one\n-two\n+II\n three\n"
-"""A counter-patch: instead of the whole round, so that what that adds besides goes."""
+"""A counter-patch, which replaces the whole round: the file that it adds goes."""
 
 
 def counter(gated: Gated, review: str) -> None:
@@ -316,8 +316,8 @@ def test_an_accepted_counter_patch_to_a_followed_commit_is_brought_into_the_bran
     counter(followed, review)
     followed.decide(review)
     bring = f"tandem apply {review} --index"
-    assert f"Bring your files to what was approved: {bring} Commit exactly this: git commit" in told(followed, review)
-    # What is in no commit is not lost, here as elsewhere.
+    assert f" approved: {bring} Commit exactly this: git commit" in told(followed, review)
+    # Local work is not lost, here as elsewhere.
     followed.write({"a.txt": "not committed\n"})
     assert "git stash push" in followed.tandem("apply", review, "--index").refusal
     followed.git("checkout", "--quiet", "--", "a.txt")
@@ -342,7 +342,7 @@ def test_an_accepted_counter_patch_to_commits_of_a_branch_is_brought_into_it_and
     assert free.tandem("apply", review).status == 0
     assert "Already there" in free.tandem("apply", review).stdout
     free.decide(review)
-    assert f"Bring your files to what was approved: tandem apply {review} --index" in told(free, review)
+    assert f" approved: tandem apply {review} --index" in told(free, review)
     assert free.tandem("apply", review, "--index").status == 0
     free.git("commit", "--quiet", "-m", "Better")
     lands(free)

@@ -1,4 +1,4 @@
-"""A review counts the rounds to which a reviewer objected, and no longer those that nobody looked at."""
+"""A review counts the rounds to which a reviewer objected, and not those without a reviewer."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ down_revision = "0031_finding_authors"
 
 
 def upgrade() -> None:
-    """Take the step; what was said before is not counted, as no event says how often that was."""
+    """Take the step; earlier rounds are not counted, as no event has their number."""
     for name in ("objections", "objected_round"):
         op.execute(f"ALTER TABLE reviews ADD COLUMN {name} INTEGER DEFAULT 0 NOT NULL")
