@@ -82,7 +82,8 @@ def _brought(repository: Repository, proposal: Proposal, earlier: list[Proposal]
         for one in reversed(earlier):
             if one.diff is not None and _is_committed(repository, one):
                 # From there on, as files may be in the one round and not in the other.
-                diff, base = repository.interdiff((one.diff, one.base_commit or one.base), (diff, base)), "HEAD"
+                before = (one.diff, one.base_commit or one.base or "HEAD")
+                diff, base = repository.interdiff(before, (diff, base or "HEAD")), "HEAD"
                 break
         return repository.apply_to_worktree(diff, base, index=index)
     if proposal.path is None or proposal.description is None:
