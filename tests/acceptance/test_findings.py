@@ -226,6 +226,7 @@ def test_p11_rounds_without_a_reviewer_do_not_count_towards_the_three(agents: Ag
         if number < 3:
             shop.revise(review, diff=edited(text=f"try {number}"))
             shop.revise(review, diff=edited(text=f"try {number} once more"))
+    status = shop.status(review)
     assert status["attention"] == "3 rounds ended without agreement: a person decides."
     assert status["message"].startswith("3 rounds ended without agreement: a person decides. Stop,")
 
@@ -295,7 +296,7 @@ def test_p11_a_finding_that_was_reopened_three_times_goes_to_a_person_again_afte
         assert status["next_action"] == ("escalate" if number in (3, 6) else "revise")
         if number == 3:
             assert shop.do("retry_review", review_id=review)["next_action"] == "revise"
-    assert "was answered 6 times" in status["attention"]
+    assert "was answered 6 times" in shop.status(review)["attention"]
 
 
 @pytest.mark.parametrize(
