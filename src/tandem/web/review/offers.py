@@ -55,8 +55,8 @@ class AvailableActions:
 
     @property
     def comment_why(self) -> str:
-        """Why nothing can be said about a line."""
-        return self.against["claim"] if self.comment_how == "none" else ""
+        """Why nothing said about a line goes with a verdict."""
+        return "" if self.comment_how == "verdict" else self.against["claim" if self.against["release"] else "verdict"]
 
 
 def offers(view: ReviewView) -> AvailableActions:
