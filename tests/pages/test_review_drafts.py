@@ -98,7 +98,7 @@ def test_a_finding_for_a_verdict_is_a_draft_once_the_claim_is_over(page: Page, s
         shop.claim(review, "rita")
     expect(page.locator('#acts[data-comment-how="message"]')).to_have_count(1)
     page.get_by_label(EDITOR).press("Control+Enter")
-    told = "This is round 1. Claim it where the current one is shown" if is_revised else "You can claim it when rita releases"
+    told = "This is round 1. Claim it where" if is_revised else "You can claim it when rita releases"
     expect(page.locator("#notice")).to_contain_text(f"Not sent, kept as your draft. {told}")
     expect(page.locator(".pending-comment").get_by_text("Why two?")).to_be_visible()
     assert shop.discussion(review) == []

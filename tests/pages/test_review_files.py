@@ -23,10 +23,10 @@ def test_viewed_files_are_folded_in_every_window(page: Page, shop: Desk, repo: S
     other = page.context.new_page()
     other.goto(f"/reviews/{review}")
     for window in (page, other):
-        expect(window.get_by_text("0 of 7 viewed")).to_be_visible()
+        expect(window.get_by_text("0 of 6 viewed")).to_be_visible()
     page.get_by_role("checkbox", name="a.txt").click()
     for window in (page, other):
-        expect(window.get_by_text("1 of 7 viewed")).to_be_visible()
+        expect(window.get_by_text("1 of 6 viewed")).to_be_visible()
         expect(window.get_by_role("checkbox", name="a.txt")).to_be_checked()
         expect(window.locator('.file[data-path="a.txt"] table')).to_be_hidden()
     axe(page)
@@ -44,10 +44,10 @@ def test_viewed_files_are_folded_in_every_window(page: Page, shop: Desk, repo: S
         expect(window.locator('.file[data-path="a.txt"] table')).to_be_visible()
     # A new round is to be looked at anew.
     page.get_by_role("checkbox", name="a.txt").click()
-    expect(page.get_by_text("1 of 7 viewed")).to_be_visible()
+    expect(page.get_by_text("1 of 6 viewed")).to_be_visible()
     shop.revise(review, diff=every_kind(repo).replace("a better", "the best"))
     page.goto(f"/reviews/{review}")
-    expect(page.get_by_text("0 of 7 viewed")).to_be_visible()
+    expect(page.get_by_text("0 of 6 viewed")).to_be_visible()
 
 
 def test_viewed_by_keyboard_and_in_another_browser(windows: Windows, shop: Desk, repo: Sandbox) -> None:
@@ -55,9 +55,9 @@ def test_viewed_by_keyboard_and_in_another_browser(windows: Windows, shop: Desk,
     one, other = windows.open("ada"), windows.open("ada")
     for window in (one, other):
         window.goto(f"/reviews/{review}")
-        expect(window.get_by_text("0 of 7 viewed")).to_be_visible()
+        expect(window.get_by_text("0 of 6 viewed")).to_be_visible()
     one.keyboard.press("n")
-    for told in ("1 of 7 viewed", "0 of 7 viewed", "1 of 7 viewed"):
+    for told in ("1 of 6 viewed", "0 of 6 viewed", "1 of 6 viewed"):
         # The page says so at once; the other browser can know when the broker does.
         with one.expect_response(lambda answer: answer.request.method == "POST"):
             one.keyboard.press("v")
@@ -66,7 +66,7 @@ def test_viewed_by_keyboard_and_in_another_browser(windows: Windows, shop: Desk,
     # The other browser is told when somebody comes back to it.
     with other.expect_response(lambda answer: "/viewed?" in answer.url):
         other.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
-    expect(other.get_by_text("1 of 7 viewed")).to_be_visible()
+    expect(other.get_by_text("1 of 6 viewed")).to_be_visible()
 
 
 def test_files_that_come_into_view_while_the_broker_is_away_are_loaded_when_it_is_back(

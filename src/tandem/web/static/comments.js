@@ -99,11 +99,14 @@
 
   // ------------------------------------------------------------------------------------------- places
 
+  // A line before the change has the path before of a file that was renamed.
+  const pathOf = ({ dataset }, side) => (side === "before" && dataset.oldPath) || dataset.path;
+
   function rowAt(at, number) {
     if (!at) return null;
     const side = at.side || "after";
     for (const table of document.querySelectorAll("#change table.diff[data-path]")) {
-      if (table.dataset.path !== at.file) continue;
+      if (pathOf(table, side) !== at.file) continue;
       const link = table.querySelector(`a[data-side="${side}"][data-line="${number}"]`);
       if (link) return link.closest("tr");
     }
@@ -112,7 +115,7 @@
 
   const lineAt = (at) => rowAt(at, at?.end || at?.number) || rowAt(at, at?.number);
   const lineOf = (item) => lineAt(spot(item));
-  const fileAt = (path) => [...document.querySelectorAll("#change .file[data-path]")].find((one) => one.dataset.path === path);
+  const fileAt = (path) => [...document.querySelectorAll("#change .file[data-path]")].find((one) => [one.dataset.path, one.dataset.oldPath].includes(path));
   // A finding on no line is one on the file.
   const headOf = (item) => (!item.number && fileAt(spot(item)?.file)?.querySelector(".file-head")) || null;
   const elementOf = (item) => lineOf(item) || headOf(item);
@@ -374,9 +377,9 @@
     if (box.dataset.commentHow === "none") return explain(link.closest("tr"), box.dataset.commentWhy);
     const { id } = link.closest("[id]");
     history.replaceState(history.state, "", `#${id}`); // a link to the line, for others
-    const file = table.dataset.path;
     const number = Number(link.dataset.line);
     const side = link.dataset.side || "after";
+    const file = pathOf(table, side);
     const there = items.filter((item) => spot(item)?.file === file && spot(item).side === side);
     const begun = isMore && there.findLast((item) => item.open);
     if (begun) reach(begun, number);

@@ -190,7 +190,7 @@
   }
 
   async function showFinding({ hash, dataset: { path } }) {
-    const file = files().find((one) => one.dataset.path === path);
+    const file = files().find((one) => [one.dataset.path, one.dataset.oldPath].includes(path));
     const place = await reveal(file, hash.slice(1));
     if (!place) return;
     history.replaceState(history.state, "", hash);
