@@ -236,7 +236,8 @@ def test_a_renamed_file_is_one_file_with_the_lines_that_changed(
     review = held(page, shop, diff=staged(repo))
     file = page.locator('.file[data-path="lib/new.py"]')
     expect(page.locator(".file")).to_have_count(2)
-    expect(file.get_by_role("heading")).to_have_text(re.compile(r"renamed\s+lib/old.py → lib/new.py\s+\+1 −1", re.IGNORECASE))
+    told = r"renamed\s+lib/old.py → lib/new.py\s+\+1 −1"
+    expect(file.get_by_role("heading")).to_have_text(re.compile(told, re.IGNORECASE))
     expect(file.locator("tr.line")).to_have_count(8)
     # Everything that it brings along can be seen, and that it is not seen at once is told where one approves.
     expect(page.locator(".remarks")).to_contain_text("2 renamed files, whose unchanged lines are folded")
