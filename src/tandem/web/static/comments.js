@@ -115,7 +115,7 @@
 
   const lineAt = (at) => rowAt(at, at?.end || at?.number) || rowAt(at, at?.number);
   const lineOf = (item) => lineAt(spot(item));
-  const fileAt = (path) => [...document.querySelectorAll("#change .file[data-path]")].find((one) => [one.dataset.path, one.dataset.oldPath].includes(path));
+  const fileAt = (path) => [...document.querySelectorAll("#change .file[data-path]")].find(({ dataset }) => path && [dataset.path, dataset.oldPath].includes(path));
   // A finding on no line is one on the file.
   const headOf = (item) => (!item.number && fileAt(spot(item)?.file)?.querySelector(".file-head")) || null;
   const elementOf = (item) => lineOf(item) || headOf(item);
