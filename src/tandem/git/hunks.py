@@ -503,7 +503,7 @@ def join_renames(files: Sequence[FileDiff], origins: Mapping[str, str]) -> tuple
     For showing: the diff itself has all lines of both.
 
     Args:
-        files: What was parsed.
+        files: The parsed files.
         origins: By path, the path before.
     """
     gone = {file.path: file for file in files if file.kind == "deleted"}
