@@ -40,7 +40,8 @@ FACTS: dict[str, tuple[Any, ...]] = {
 def states() -> Iterator[dict[str, Any]]:
     for action, *values in product(ACTIONS, *FACTS.values()):
         facts = dict(zip(FACTS, values, strict=True))
-        yield {"review_id": "rv_1", "round": 1, "counter_patch_id": "cp_1", "next_action": action, **facts}
+        shared = {"review_id": "rv_1", "round": 4, "objections": 3, "counter_patch_id": "cp_1"}
+        yield {**shared, "next_action": action, **facts}
 
 
 def test_no_line_for_a_shell_names_a_tool_and_no_sentence_for_a_caller_a_command_that_is_one(

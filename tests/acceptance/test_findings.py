@@ -215,6 +215,90 @@ def test_p11_after_three_rounds_only_a_person_goes_on(agents: AgentDesk, shop: D
     assert agents.do("claim_review", reviewer_id=OTHER)["review_id"] == review
 
 
+def test_p11_rounds_without_a_reviewer_do_not_count_towards_the_three(agents: AgentDesk, shop: Desk):
+    review = shop.put_up(diff=edited())
+    for number in range(3):
+        shop.revise(review, diff=edited(text=f"not looked at {number}"))
+    for number in range(1, 4):
+        agents.decide(review, "changes_requested", findings=[{**MAJOR, "claim": f"Fault {number}."}])
+        status = shop.status(review)
+        assert (status["objections"], status["next_action"]) == (number, "revise" if number < 3 else "escalate")
+        if number < 3:
+            shop.revise(review, diff=edited(text=f"try {number}"))
+            shop.revise(review, diff=edited(text=f"try {number} once more"))
+    status = shop.status(review)
+    assert status["attention"] == "3 rounds ended without agreement: a person decides."
+    assert status["message"].startswith("3 rounds ended without agreement: a person decides. Stop,")
+
+
+def test_p11_a_proposer_who_revises_before_the_verdict_does_not_escape_the_three_rounds(agents: AgentDesk, shop: Desk):
+    review = shop.put_up(diff=edited())
+    shop.decide(review, "comment", findings=[NIT])
+    shop.revise(review, diff=edited(text="try 1"))
+    generation = agents.claim(review, OTHER)
+    said = {"review_id": review, "sender_role": "reviewer", "body": "Does it compile?", "reviewer_id": OTHER}
+    agents.do("add_message", **said, claim_generation=generation)
+    shop.revise(review, diff=edited(text="try 2"))
+    agents.decide(review, "changes_requested", findings=[MAJOR])
+    status = shop.status(review)
+    assert (status["attention"], status["next_action"]) == (
+        "3 rounds ended without agreement: a person decides.",
+        "escalate",
+    )
+
+
+@pytest.mark.parametrize("asks", ["agent", "person"])
+def test_p11_who_may_go_on_by_a_persons_word_revises_and_has_three_rounds_again(
+    agents: AgentDesk, shop: Desk, broker: BrokerProcess, asks: str
+):
+    """It is a person who has it go on, or whose own request came last."""
+    desk = agents if asks == "agent" else shop
+    review = shop.put_up(diff=edited())
+    text = 0
+    for _ in range(2):
+        for number in range(1, 4):
+            assert shop.status(review)["next_action"] == "wait"
+            desk.decide(review, "changes_requested", findings=[{**MAJOR, "claim": f"Fault {text}."}])
+            assert shop.status(review)["next_action"] == ("revise" if number < 3 else "escalate")
+            if number < 3:
+                shop.revise(review, diff=edited(text=f"try {(text := text + 1)}"))
+        with Desk(broker.url, shop.project, agent="codex/7") as agent:
+            agent.refused("FORBIDDEN", "retry_review", review_id=review)
+        onward = shop.do("retry_review", review_id=review)
+        assert (onward["next_action"], onward["attention"], onward["objections"]) == ("revise", None, 0)
+        assert "Change what verdict_reason asks for" in onward["message"]
+        assert shop.status(review)["next_action"] == "revise"
+        shop.revise(review, diff=edited(text=f"try {(text := text + 1)}"))
+
+
+def test_p11_a_person_who_asks_for_changes_in_a_dispute_has_decided_that_it_goes_on(agents: AgentDesk, shop: Desk):
+    review = after_rounds(agents, shop, "changes_requested")
+    shop.decide(review, "changes_requested", findings=[MAJOR])
+    status = shop.status(review)
+    assert (status["next_action"], status["attention"], status["objections"]) == ("revise", None, 0)
+    for number in range(1, 4):
+        shop.revise(review, diff=edited(text=f"then {number}"))
+        agents.decide(review, "changes_requested", findings=[{**MAJOR, "claim": f"Then {number}."}])
+        assert shop.status(review)["next_action"] == ("revise" if number < 3 else "escalate")
+
+
+def test_p11_a_finding_that_was_reopened_three_times_goes_to_a_person_again_after_three_more(
+    agents: AgentDesk, shop: Desk
+):
+    review = shop.put_up(diff=edited())
+    agents.decide(review, "changes_requested", findings=[MAJOR])
+    (major,) = (one["finding_id"] for one in found(shop, review))
+    reopened = [{"finding_id": major, "answer": "reopened", "reason": "It still fails."}]
+    for number in range(1, 7):
+        answered(shop, review, major, "refuted", reason="It is best.")
+        agents.verdict(review, "changes_requested", agents.claim(review, OTHER), answers=reopened)
+        status = shop.status(review)
+        assert status["next_action"] == ("escalate" if number in (3, 6) else "revise")
+        if number == 3:
+            assert shop.do("retry_review", review_id=review)["next_action"] == "revise"
+    assert "was answered 6 times" in shop.status(review)["attention"]
+
+
 @pytest.mark.parametrize(
     ("wrong", "field"),
     [

@@ -131,6 +131,8 @@ def test_what_happened_before_an_upgrade_is_counted(
             "DELETE FROM counters WHERE metric = 'rounds' OR (category = '' AND day = '')",
             "ALTER TABLE reviewers DROP COLUMN activity",
             "DROP TABLE contested_files",
+            "ALTER TABLE reviews DROP COLUMN objections",
+            "ALTER TABLE reviews DROP COLUMN objected_round",
             "ALTER TABLE findings DROP COLUMN settled_round",
             "ALTER TABLE findings DROP COLUMN written_by",
             "ALTER TABLE findings DROP COLUMN blob",

@@ -409,3 +409,28 @@ def reviewed(machine: Machine, owner: Bearer, host: Path, *options: str) -> dict
     assert status["status"] == "approved", (status, ended)
     seen: dict[str, Any] = json.loads(note.read_text("utf-8"))
     return seen
+
+
+def test_where_a_name_is_needed_the_tokens_is_taken(machine: Machine, owner: Bearer) -> None:
+    author = owner.give(f"a-{owner.project}", "proposer", bound=True)
+    with author, owner.give(f"n-{owner.project}", "proposer", "reviewer", "operator", bound=True) as named:
+        name = f"n-{owner.project}"
+
+        def run(*arguments: str) -> Ended:
+            ended = machine.run(*arguments, "--json", TANDEM_TOKEN=named.token)
+            assert ended.status == 0, ended
+            return ended
+
+        asked = {"intent": "A plan", "agent_type": "planner", "category": "plan_review", "description": "Do it."}
+        claimed, decided, answered = (author.plain("create_review", **asked)["data"]["review_id"] for _ in range(3))
+        assert run("me").data["source"] == "TANDEM_TOKEN"
+        run("review", "claim", claimed)
+        assert named.plain("get_review_status", review_id=claimed)["data"]["reviewer_id"] == name
+        run("review", "message", claimed, "--sender-role", "reviewer", "--body", "Why?")
+        run("review", "verdict", claimed, "--verdict", "changes_requested", "--reason", "It is wrong.")
+        run("review", "verdict", answered, "--claim", "--verdict", "approved")
+        run("review", "approve", decided)
+        assert named.plain("get_review_status", review_id=decided)["data"]["reviewer_id"] == name
+        assert run("inbox", "show").data["person"] == name
+        # Without any, the name is asked for.
+        assert "tandem me NAME" in machine.run("review", "claim", decided, TANDEM_TOKEN="").refusal

@@ -14,7 +14,7 @@ from tandem.cli import persons
 from tandem.errors import InvalidInput
 from tests.broker import BrokerProcess
 from tests.commandline import running_broker
-from tests.interfaces.screen_stage import PERSON, Stage, stage
+from tests.interfaces.screen_stage import DIFF, PERSON, Stage, stage
 
 pytestmark = pytest.mark.anyio
 
@@ -115,7 +115,18 @@ async def test_what_others_do_is_shown_where_it_happens(at: Stage, review_id: st
     await at.shows("with bob, claim ends")
     comment = {"file": "a.txt", "line": 2, "body": "numbers?"}
     await at.bob.submit_verdict(review_id, verdict="rejected", reason="no", reviewer_id="bob", comments=[comment])  # pyright: ignore[reportArgumentType] - as JSON
-    await at.shows("bob rejected.", "minor, open: bob on line 2:", "numbers?")
+    await at.shows("bob rejected on round 1.", "minor, open: bob on line 2:", "numbers?")
+
+
+async def test_after_three_rounds_a_person_decides_and_lets_it_go_on(at: Stage, review_id: str) -> None:
+    for number in range(1, 4):
+        await at.bob.claim_review(reviewer_id="bob", review_id=review_id)
+        await at.bob.submit_verdict(review_id, verdict="changes_requested", reason="no", reviewer_id="bob")
+        if number < 3:
+            await at.create(f"Try {number}", review_id=review_id, diff=DIFF)
+    await at.shows("bob requested changes on round 3.", "a person has to decide how it goes on")
+    await at.press("T")
+    await at.shows("It goes on.", "its proposer has to revise it")
 
 
 async def test_a_restart_of_the_broker_is_said_and_outlasted(tmp_path: Path) -> None:
@@ -136,7 +147,7 @@ async def test_a_restart_of_the_broker_is_said_and_outlasted(tmp_path: Path) -> 
             await at.lacks("The broker is away")
             await at.press("y", "ctrl+s")
             assert (await at.becomes(review_id, "changes_requested")).verdict_reason == "too short"
-            await at.shows(f"{PERSON} requested changes.")
+            await at.shows(f"{PERSON} requested changes on round 1.")
 
 
 async def test_the_name_is_asked_once(url: str, tmp_path: Path, config_dir: Path) -> None:

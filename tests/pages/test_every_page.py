@@ -17,7 +17,7 @@ from tests.acceptance.reviewing import Desk
 from tests.broker import NO_TLS, BrokerProcess, fresh_project
 from tests.pages.conftest import Check, OpenWindows, Shot
 from tests.pages.stock import Stock, stocked
-from tests.pages.windows import signed_in
+from tests.pages.windows import Scheme, signed_in
 
 TABS = ("/", "/queue", "/reviewers", "/cycles", "/activity", "/statistics", "/projects")
 PAGES = {
@@ -40,14 +40,20 @@ PAGES = {
     "review-since": "/reviews/{change}?since=1",
     "review-of-a-plan": "/reviews/{plan}",
     "review-of-mine": "/reviews/{mine}",
+    "review-without-whitespace": "/reviews/{change}?whitespace=off",
+    "text-source": "/reviews/{plan}?show=source",
+    "text-changes": "/reviews/{plan}?show=changes&since=1",
+    "file": "/reviews/{change}/files/0",
+    "line": "/reviews/{change}/files/0/comment?after=14",
     "counter-patch": "/reviews/{change}/edit",
     "nowhere": "/reviews/nowhere",
 }
-WIDTHS = (320, 390, 1024, 1280, 2560)
+WIDTHS = (320, 390, 1024, 1280, 1440, 2560)
+SCHEMES: tuple[Scheme, ...] = ("light", "dark")
 ONE_ROW = 50
 """What the head of a page is lower than, in pixels."""
 # The same page in another form: one look of axe is enough, and nobody needs three pictures.
-FORMS = ("review-split", "review-since", "nowhere")
+FORMS = ("review-split", "review-since", "review-without-whitespace", "text-source", "text-changes", "nowhere")
 _HIGHEST_ROW = 250
 _MOST_LINKS = 300
 _MOST_CALLS = 5
@@ -133,13 +139,16 @@ def test_a_page_fits_its_window_and_is_accessible_in_both_themes(
         axe(page)
         if name not in FORMS:
             shot(page, f"{name}-360")
-        for width in WIDTHS:
-            page.set_viewport_size({"width": width, "height": 900})
-            assert_fits(page)
-            head = page.locator("header.top").bounding_box()
-            assert head, "no head"
-            assert head["height"] < ONE_ROW, width
+        for scheme in SCHEMES:
+            page.emulate_media(color_scheme=scheme)
+            for width in WIDTHS:
+                page.set_viewport_size({"width": width, "height": 900})
+                assert_fits(page)
+                # Also after the window was narrow, where they have more than one row.
+                bars = page.locator("header.top, .change-bar" if width > 1024 else "header.top")
+                assert max(bars.evaluate_all("all => all.map((bar) => bar.offsetHeight)")) < ONE_ROW, width
         page.set_viewport_size({"width": 1280, "height": 900})
+        page.emulate_media(color_scheme="light")
         shot(page, f"{name}-light")
         page.emulate_media(color_scheme="dark")
         if name not in FORMS:

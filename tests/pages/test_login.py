@@ -18,9 +18,9 @@ from tests.broker import BrokerProcess, StartBroker
 from tests.pages.conftest import Check, Shot
 from tests.pages.elsewhere import serving_elsewhere
 from tests.pages.guarded import Guarded, Issued, entered, form_token, post
-from tests.pages.test_every_page import assert_fits
+from tests.pages.test_every_page import SCHEMES, WIDTHS, assert_fits
 from tests.pages.test_foreign import form
-from tests.pages.windows import Scheme, Windows, write
+from tests.pages.windows import Windows, write
 
 COOKIE = "tandem_person"
 SEE_OTHER, UNAUTHENTICATED, FORBIDDEN = httpx.codes.SEE_OTHER, httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN
@@ -71,12 +71,13 @@ def test_the_login_page_is_accessible_and_fits(doors: Windows, axe: Check, shot:
 def in_both_themes_and_widths(page: Page, name: str, axe: Check, shot: Shot) -> None:
     """A page is accessible and fits; what is the same in every theme is looked at once."""
     axe(page)
-    looks: tuple[tuple[Scheme, int], ...] = (("light", 1280), ("dark", 360))
-    for scheme, width in looks:
+    for scheme in SCHEMES:
         page.emulate_media(color_scheme=scheme)
-        page.set_viewport_size({"width": width, "height": 800})
-        assert_fits(page)
-        shot(page, f"{name}-{scheme}-{width}")
+        for width in WIDTHS:
+            page.set_viewport_size({"width": width, "height": 800})
+            assert_fits(page)
+            if (scheme, width) in (("light", 1280), ("dark", 390)):
+                shot(page, f"{name}-{scheme}-{width}")
     axe(page, colours_only=True)
 
 

@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 
 from tests.acceptance import gating
 from tests.acceptance.pooling import Steward
-from tests.acceptance.reviewing import Desk
+from tests.acceptance.reviewing import PROPOSER, Desk
 from tests.git.sandbox import Sandbox
 from tests.pages.changes import held, line, long_edited, shown, staged, with_long_file
 from tests.pages.windows import Windows
@@ -61,7 +61,29 @@ def test_it_tells_of_commits_and_of_rounds_without_agreement(page: Page, shop: D
     shop.verdict(other, "changes_requested", shop.claim(other))
     page.goto(f"/reviews/{other}")
     expect(bar).to_contain_text("Three rounds without agreement")
-    expect(bar).to_contain_text("Round 2: changes requested")
+    expect(bar).not_to_contain_text("Last verdict")
+
+
+@pytest.mark.parametrize("reviewer", ["codex/7", "rita"])
+def test_where_a_person_decides_it_waits_for_them_alone(page: Page, shop: Desk, reviewer: str) -> None:
+    review = shop.put_up()
+    with Desk(shop.url, shop.project, agent=reviewer) as desk:
+        for number in range(1, 4):
+            desk.verdict(review, "changes_requested", desk.claim(review, reviewer))
+            if number < 3:
+                shop.revise(review)
+    page.goto(f"/reviews/{review}")
+    bar = page.locator("#review-bar")
+    expect(bar).to_contain_text("Waits for a person to decide")
+    expect(page.locator("#acts")).to_contain_text("It waits for a person.")
+    page.get_by_role("button", name="Let it go on").click()
+    expect(bar).to_contain_text(f"Waits for {PROPOSER}")
+    expect(page.locator("#stream")).to_contain_text("had it go on")
+    assert shop.status(review)["next_action"] == "revise"
+    shop.revise(review)
+    page.goto(f"/reviews/{review}")
+    expect(bar).to_contain_text("Waits for a reviewer")
+    expect(bar).to_contain_text("Last verdict, on round 3: changes requested")
 
 
 def test_it_tells_who_let_the_change_in_without_an_approval_and_why(page: Page, shop: Desk, repo: Sandbox) -> None:

@@ -13,6 +13,7 @@ from tests.acceptance.checking import Checked, check, checked
 from tests.acceptance.reviewing import edited
 from tests.pages.changes import shown
 from tests.pages.conftest import Check, OpenWindows, Shot
+from tests.pages.test_every_page import assert_fits
 from tests.pages.windows import Windows
 
 FAILS = "print('<b>3</b> is \\x1b[31mnot\\u202e 4'); raise SystemExit(3)"
@@ -84,6 +85,7 @@ def test_checks_are_shown_as_they_run_and_their_logs_when_they_are_opened(
     expect(log).to_have_text("<b>3</b> is \\x1b[31mnot\\u202e 4\n")
     assert len([url for url in asked if "/checks/lint" in url]) == 1
     axe(page)
+    assert_fits(page)
     shot(page, "review-checks")
 
     go.touch()

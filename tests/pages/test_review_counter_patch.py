@@ -159,6 +159,33 @@ def test_refusals_keep_everything(page: Page, shop: Desk, windows: Windows) -> N
         expect(page.get_by_role("link", name="You were writing")).to_have_count(0)
 
 
+def test_a_new_round_is_told_while_one_is_written_and_takes_nothing_away(page: Page, shop: Desk, axe: Check) -> None:
+    review = opened(page, shop)
+    content(page, "a.txt").fill(lines((2, "best")))
+    page.get_by_label("Why", exact=True).fill(WHY)
+    expect(page.get_by_text("It applies.")).to_be_visible()
+    shop.verdict(review, "changes_requested", shop.status(review)["claim_generation"])
+    expect(page.get_by_role("button", name="Request changes with it")).to_have_count(0)
+    expect(page.get_by_role("button", name="Claim")).to_be_visible()
+    for round_number, told in ((2, "Round 2 is there"), (3, "Rounds 2 to 3 are there")):
+        shop.revise(review, diff=edited(text=f"good {round_number}"))
+        expect(page.get_by_role("status").filter(has_text=f"{told}; this is round 1.")).to_be_visible()
+        expect(page.get_by_role("link", name=f"Write one to round {round_number}")).to_be_visible()
+    expect(content(page, "a.txt")).to_have_value(lines((2, "best")))
+    expect(page.get_by_label("Why", exact=True)).to_have_value(WHY)
+    axe(page)
+    page.get_by_role("link", name="Show the changes in it").click()
+    expect(page.locator("table.diff tr.added")).to_contain_text("good 3")
+    page.get_by_role("link", name="You were writing a counter-patch to round 1").click()
+    expect(content(page, "a.txt")).to_have_value(lines((2, "best")))
+    # It stays the one to that round, also when the page is loaded again.
+    write(page, "Another file, or a new one", "b.txt", "Open it")
+    expect(content(page, "b.txt")).to_be_visible()
+    page.reload()
+    expect(content(page, "a.txt")).to_have_value(lines((2, "best")))
+    expect(content(page, "b.txt")).to_be_visible()
+
+
 def test_a_text_is_edited_as_a_whole(page: Page, shop: Desk) -> None:
     review = opened(page, shop, description="# Plan\n\nFirst this.\n", path="PLAN.md", category="plan_review")
     page.get_by_label("The whole text").fill("# Plan\n\nFirst that.\n")

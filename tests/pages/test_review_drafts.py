@@ -8,7 +8,7 @@ from playwright.sync_api import Locator, Page, expect
 from tests.acceptance.reviewing import PROPOSER, Desk, edited
 from tests.acceptance.staffed import until
 from tests.git.sandbox import Sandbox, new_file
-from tests.pages.changes import held, keeps, line, staged
+from tests.pages.changes import held, keeps, line, shown, staged
 from tests.pages.conftest import Check
 from tests.pages.windows import Windows, write
 
@@ -27,7 +27,7 @@ def looked_at(page: Page) -> None:
 
 
 def dialog(page: Page) -> Locator:
-    return page.get_by_role("dialog", name="Still being written")
+    return page.get_by_role("dialog", name="Not in your verdict yet")
 
 
 def comments(shop: Desk, review: str) -> list[str]:
@@ -98,7 +98,7 @@ def test_a_finding_for_a_verdict_is_a_draft_once_the_claim_is_over(page: Page, s
         shop.claim(review, "rita")
     expect(page.locator('#acts[data-comment-how="message"]')).to_have_count(1)
     page.get_by_label(EDITOR).press("Control+Enter")
-    told = "There is a newer round" if is_revised else "You do not hold the review"
+    told = "This is round 1. Claim it where" if is_revised else "You can claim it when rita releases"
     expect(page.locator("#notice")).to_contain_text(f"Not sent, kept as your draft. {told}")
     expect(page.locator(".pending-comment").get_by_text("Why two?")).to_be_visible()
     assert shop.discussion(review) == []
@@ -198,6 +198,48 @@ def test_an_approval_elsewhere_and_a_new_round_strand_no_draft(page: Page, shop:
     expect(own).to_be_hidden()
 
 
+def test_a_finding_that_was_added_to_the_verdict_goes_with_the_one_on_the_next_round(page: Page, shop: Desk) -> None:
+    review = held(page, shop, diff=edited() + new_file("new.txt", "hello"))
+    for path, words in (("a.txt", "Why two?"), ("new.txt", "To whom?")):
+        page.locator(f'table.diff[data-path="{path}"] a[data-side="after"][data-line="1"]').click()
+        typed(page, words, f"Finding on {path}:1")
+        page.get_by_role("button", name="Add to the verdict").click()
+    shop.verdict(review, "changes_requested", shop.status(review)["claim_generation"])
+    shop.revise(review, diff=edited(text="best"))
+    shop.claim(review, "ada")
+    page.goto(f"/reviews/{review}")
+    own = page.get_by_role("group", name="Your drafts")
+    expect(own.get_by_text("2 findings go with it:")).to_be_visible()
+    expect(own.locator("p.facts > a")).to_have_text(
+        ["a.txt:1 (your draft from round 1)", "new.txt:1 (your draft from round 1)"]
+    )
+    expect(page.locator("table.diff .pending-state")).to_have_text("Your draft from round 1, not sent yet")
+    page.get_by_role("button", name="Approve").first.click()
+    expect(page.locator("#acts").get_by_text("Approved by ada")).to_be_visible()
+    assert [one.splitlines()[-1] for one in comments(shop, review)[-2:]] == ["Why two?", "To whom?"]
+    until(lambda: not drafts(shop, review), "no draft is left")
+
+
+def test_an_editor_says_that_writing_claims_the_review_only_where_it_does(page: Page, shop: Desk) -> None:
+    review = shown(page, shop)
+    line(page, 2).click()
+    hint = page.locator("[data-comment-hint]")
+    expect(hint).to_have_text("It is sent with your verdict. Writing it claims the review.")
+    typed(page, "Why two?")
+    expect(page.get_by_text("You hold it.")).to_be_visible()
+    expect(hint).to_have_text("It is sent with your verdict.")
+    shop.verdict(review, "changes_requested", shop.status(review)["claim_generation"])
+    shop.revise(review, diff=edited(text="best"))
+    expect(hint).to_contain_text("It is kept as your draft. This is round 1. Claim it where the current one is shown")
+    page.goto(f"/reviews/{review}")
+    expect(page.get_by_label(EDITOR)).to_have_value("Why two?")
+    expect(hint).to_have_text("It is sent with your verdict, once you claim the review.")
+    generation = shop.claim(review, "rita")
+    expect(hint).to_contain_text("It is kept as your draft. You can claim it when rita releases it")
+    shop.verdict(review, "rejected", generation)
+    expect(hint).to_contain_text("It is kept as your draft. It is rejected.")
+
+
 def test_a_draft_goes_to_its_lines_in_the_round_of_the_verdict(page: Page, shop: Desk, repo: Sandbox) -> None:
     repo.write("a.txt", repo.read("a.txt").replace(b"line 2", b"better"))
     review = held(page, shop, diff=staged(repo))
@@ -216,8 +258,8 @@ def test_a_draft_goes_to_its_lines_in_the_round_of_the_verdict(page: Page, shop:
     shop.claim(review, "ada")
     page.goto(f"/reviews/{review}")
     card = page.locator("table.diff .pending-comment")
-    for shown in ("Your draft from round 1", "a.txt:5", "Why better?", "How it fails: Always.", "best"):
-        expect(card).to_contain_text(shown)
+    for words in ("Your draft from round 1", "a.txt:5", "Why better?", "How it fails: Always.", "best"):
+        expect(card).to_contain_text(words)
     card.get_by_role("button", name="Edit").click()
     typed(page, "Why is it better?", "Finding on a.txt:5")
     page.get_by_role("button", name="Comment", exact=True).click()

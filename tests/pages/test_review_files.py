@@ -10,10 +10,11 @@ from playwright.sync_api import Page, expect
 
 from tandem.web.review.offers import MOST_FILES
 from tests.acceptance.reviewing import Desk, drawn, edited
-from tests.broker import BrokerProcess
+from tests.broker import BrokerProcess, StartBroker, fresh_project
 from tests.git.sandbox import Sandbox, new_file
 from tests.pages.changes import every_kind, many_files, shown, staged
-from tests.pages.conftest import Check
+from tests.pages.conftest import Check, OpenWindows
+from tests.pages.test_live import GONE
 from tests.pages.windows import Windows
 
 
@@ -22,10 +23,10 @@ def test_viewed_files_are_folded_in_every_window(page: Page, shop: Desk, repo: S
     other = page.context.new_page()
     other.goto(f"/reviews/{review}")
     for window in (page, other):
-        expect(window.get_by_text("0 of 7 viewed")).to_be_visible()
+        expect(window.get_by_text("0 of 6 viewed")).to_be_visible()
     page.get_by_role("checkbox", name="a.txt").click()
     for window in (page, other):
-        expect(window.get_by_text("1 of 7 viewed")).to_be_visible()
+        expect(window.get_by_text("1 of 6 viewed")).to_be_visible()
         expect(window.get_by_role("checkbox", name="a.txt")).to_be_checked()
         expect(window.locator('.file[data-path="a.txt"] table')).to_be_hidden()
     axe(page)
@@ -43,10 +44,10 @@ def test_viewed_files_are_folded_in_every_window(page: Page, shop: Desk, repo: S
         expect(window.locator('.file[data-path="a.txt"] table')).to_be_visible()
     # A new round is to be looked at anew.
     page.get_by_role("checkbox", name="a.txt").click()
-    expect(page.get_by_text("1 of 7 viewed")).to_be_visible()
+    expect(page.get_by_text("1 of 6 viewed")).to_be_visible()
     shop.revise(review, diff=every_kind(repo).replace("a better", "the best"))
     page.goto(f"/reviews/{review}")
-    expect(page.get_by_text("0 of 7 viewed")).to_be_visible()
+    expect(page.get_by_text("0 of 6 viewed")).to_be_visible()
 
 
 def test_viewed_by_keyboard_and_in_another_browser(windows: Windows, shop: Desk, repo: Sandbox) -> None:
@@ -54,9 +55,9 @@ def test_viewed_by_keyboard_and_in_another_browser(windows: Windows, shop: Desk,
     one, other = windows.open("ada"), windows.open("ada")
     for window in (one, other):
         window.goto(f"/reviews/{review}")
-        expect(window.get_by_text("0 of 7 viewed")).to_be_visible()
+        expect(window.get_by_text("0 of 6 viewed")).to_be_visible()
     one.keyboard.press("n")
-    for told in ("1 of 7 viewed", "0 of 7 viewed", "1 of 7 viewed"):
+    for told in ("1 of 6 viewed", "0 of 6 viewed", "1 of 6 viewed"):
         # The page says so at once; the other browser can know when the broker does.
         with one.expect_response(lambda answer: answer.request.method == "POST"):
             one.keyboard.press("v")
@@ -65,7 +66,34 @@ def test_viewed_by_keyboard_and_in_another_browser(windows: Windows, shop: Desk,
     # The other browser is told when somebody comes back to it.
     with other.expect_response(lambda answer: "/viewed?" in answer.url):
         other.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
-    expect(other.get_by_text("1 of 7 viewed")).to_be_visible()
+    expect(other.get_by_text("1 of 6 viewed")).to_be_visible()
+
+
+def test_files_that_come_into_view_while_the_broker_is_away_are_loaded_when_it_is_back(
+    start_broker: StartBroker, browser_windows: OpenWindows, repo: Sandbox
+) -> None:
+    broker = start_broker()
+    with Desk(broker.url, fresh_project()) as desk, browser_windows(broker.url) as windows:
+        windows.allow(GONE, "Failed to fetch")
+        desk.register(repo.root)
+        page = windows.open()
+        shown(page, desk, diff=many_files(repo))
+        fold = page.get_by_role("button", name="Lines of src/part_4/module_49.py")
+        last = page.locator(".file").last
+        expect(fold).to_have_attribute("aria-expanded", "true")
+        expect(page.locator("#live")).to_have_text("live")
+        broker.kill()
+        expect(page.locator("#live")).to_have_text("offline")
+        page.keyboard.press("End")
+        expect(last).to_contain_text("Not loaded: the broker did not answer. Its lines come when it is back.")
+        broker.start()
+        expect(last.locator("table.diff")).to_be_visible()
+        expect(page.get_by_text("Not loaded")).to_have_count(0)
+        # It says what it does, before and after.
+        expect(fold).to_have_attribute("aria-expanded", "true")
+        fold.click()
+        expect(last.locator("table.diff")).to_be_hidden()
+        expect(fold).to_have_attribute("aria-expanded", "false")
 
 
 def test_viewed_without_scripts(windows: Windows, shop: Desk) -> None:
@@ -134,6 +162,7 @@ def test_files_that_are_scrolled_past_fast_get_their_lines(page: Page, shop: Des
     page.locator("#file-tree").get_by_role("link", name="module_25.py").click()
     expect(page.locator('.file[data-path$="module_25.py"] table')).to_be_visible()
     expect(files.last.locator("table")).to_have_count(0)
+    page.keyboard.press("Home")  # who scrolls is not led to the file any more
     page.evaluate("scrollTo({top: 0, behavior: 'instant'})")
     page.evaluate(_SCROLL)
     expect(page.locator(".file a[data-load]")).to_have_count(0, timeout=LOADED_SECONDS * 1000)

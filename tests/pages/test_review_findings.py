@@ -244,7 +244,7 @@ def test_a_finding_on_a_whole_file_is_written_at_its_head(page: Page, shop: Desk
     # A newer round has it at the head of the file, too.
     shop.revise(review, diff=edited(text="best"))
     page.goto(f"/reviews/{review}")
-    expect(page.locator(".file .pending-state")).to_have_text("Your draft from round 1")
+    expect(page.locator(".file .pending-state")).to_have_text("Your draft from round 1, not sent yet")
     expect(page.locator(".file .pending-where")).to_have_text("a.txt · minor")
     page.keyboard.press("c")
     expect(page.get_by_text("You hold it.")).to_be_visible()

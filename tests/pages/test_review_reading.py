@@ -8,7 +8,7 @@ from playwright.sync_api import Page, expect
 
 from tests.acceptance.reviewing import Desk
 from tests.git.sandbox import Sandbox
-from tests.pages.changes import every_kind, long_edited, shown, staged, with_long_file
+from tests.pages.changes import every_kind, held, long_edited, shown, staged, with_long_file
 from tests.pages.conftest import Check, Shot
 from tests.pages.windows import Windows
 
@@ -54,8 +54,8 @@ def test_every_kind_of_file_is_told_for_what_it_is(page: Page, shop: Desk, repo:
     assert "# New" in file("docs/new.md")
     assert "Deleted" in file("gone.txt")
     assert "old name.txt → new name.txt" in file("new name.txt")
-    assert "stays 19" in file("new name.txt")
-    assert "stays 19" in file("old name.txt")
+    assert "content unchanged" in file("new name.txt")
+    assert page.locator('.file[data-path="old name.txt"]').count() == 0
     assert "binary content" in file("logo.png")
     assert "100644 (file) → 100755 (program)" in file("tool.sh")
     # Within a line that was changed, only what is new in it is marked.
@@ -63,7 +63,7 @@ def test_every_kind_of_file_is_told_for_what_it_is(page: Page, shop: Desk, repo:
     expect(changed.locator("tr.added ins")).to_have_text(re.compile("^a better ?$"))
     # The tree leads to each of them.
     tree = page.get_by_role("navigation", name="Files of the change")
-    expect(tree.get_by_role("link")).to_have_count(7)
+    expect(tree.get_by_role("link")).to_have_count(6)
     tree.get_by_role("link", name="gone.txt").click()
     expect(page.locator('.file[data-path="gone.txt"] .file-head')).to_be_in_viewport()
 
@@ -221,3 +221,43 @@ def test_on_a_narrow_and_on_a_wide_window(windows: Windows, shop: Desk, repo: Sa
     assert change is not None
     assert talk is not None
     assert talk["x"] >= change["x"] + change["width"]
+
+
+def test_a_renamed_file_is_one_file_with_the_lines_that_changed(
+    page: Page, shop: Desk, repo: Sandbox, windows: Windows, axe: Check
+) -> None:
+    body = [f"value_{number} = {number}\n" for number in range(1, 101)]
+    repo.write("lib/old.py", "".join(body))
+    repo.write("moved.py", "".join(f"moved_{number}\n" for number in range(50)))
+    repo.commit("before")
+    (repo.root / "lib/old.py").unlink()
+    repo.write("lib/new.py", "".join([*body[:49], "value_50 = 'fifty'\n", *body[50:]]))
+    (repo.root / "moved.py").rename(repo.root / "lib/moved.py")
+    review = held(page, shop, diff=staged(repo))
+    file = page.locator('.file[data-path="lib/new.py"]')
+    expect(page.locator(".file")).to_have_count(2)
+    told = r"renamed\s+lib/old.py → lib/new.py\s+\+1 −1"
+    expect(file.get_by_role("heading")).to_have_text(re.compile(told, re.IGNORECASE))
+    expect(file.locator("tr.line")).to_have_count(8)
+    # Everything that it brings along can be seen, and that it is not seen at once is told where one approves.
+    expect(page.locator(".remarks")).to_contain_text("2 renamed files, whose unchanged lines are folded")
+    file.get_by_role("link", name="Show 46 unchanged lines").click()
+    expect(file.locator("tr.line").first).to_contain_text("value_1 = 1")
+    whole = page.locator('.file[data-path="lib/moved.py"]')
+    expect(whole.get_by_role("heading")).to_contain_text("content unchanged")
+    whole.get_by_role("link", name="Show what follows").click()
+    expect(whole.locator("tr.line")).to_have_count(50)
+    axe(page)
+    # A finding on the removed line is one on the file that it was removed from.
+    file.locator('a[data-side="before"][data-line="50"]').click()
+    page.get_by_label("Finding on lib/old.py:50").fill("Why?")
+    page.get_by_role("button", name="Send now").click()
+    expect(file.locator(".thread")).to_contain_text("Why?")
+    [one] = shop.do("list_findings", review_id=review)["findings"]
+    assert (one["file"], one["line"], one["side"], one["lines"]) == ("lib/old.py", 50, "old", "value_50 = 50")
+    other = windows.open("ada", javascript=False, at=f"/reviews/{review}")
+    expect(other.locator('.file[data-path="lib/new.py"] .thread')).to_contain_text("Why?")
+    expect(other.locator(".thread")).to_have_count(1)
+    other.locator('.file[data-path="lib/new.py"] a[data-side="before"][data-line="50"]').click()
+    expect(other.get_by_role("heading", level=1)).to_contain_text("Finding on lib/old.py:50")
+    expect(other.locator("main")).to_contain_text("Why?")

@@ -10,6 +10,7 @@ from tests.acceptance.reviewing import Desk
 from tests.git.sandbox import Sandbox
 from tests.pages.changes import held, line, many_files, shown, staged
 from tests.pages.conftest import Check, Shot
+from tests.pages.test_live import held as held_requests
 from tests.pages.windows import Windows
 
 
@@ -54,6 +55,25 @@ def test_the_address_of_a_line_that_is_hidden_shows_it(page: Page, shop: Desk, r
     page.goto(f"/reviews/{review}?whitespace=off#f1-R2")
     expect(page).to_have_url(re.compile(f"/reviews/{review}#f1-R2$"))
     expect(page.locator("tr:target, :target")).to_be_in_viewport()
+
+
+def test_the_address_of_a_line_leads_to_it_though_the_page_is_highlighted_later(
+    page: Page, shop: Desk, repo: Sandbox
+) -> None:
+    # More than is highlighted before the page is sent.
+    for name in ("a", "b", "c"):
+        lines = (f"{name}_{line} = [{', '.join(map(str, range(line, line + 30)))}]\n" for line in range(125))
+        repo.write(f"{name}.py", "".join(lines))
+    review = shop.put_up(diff=staged(repo))
+    with held_requests(page, "**/part*") as later:
+        page.goto(f"/reviews/{review}#f2-R100")
+        expect(page.locator("tr:target")).to_be_in_viewport()
+        later.go_on()
+        expect(page.locator("table[data-plain]")).to_have_count(0)
+    expect(page.locator("tr:target")).to_be_in_viewport()
+    # In sight, not below the name of its file.
+    is_seen = "row => row.contains(document.elementFromPoint(600, row.getBoundingClientRect().top + 8))"
+    assert page.locator("tr:target").evaluate(is_seen)
 
 
 def test_files_are_found_by_a_part_of_their_path(page: Page, shop: Desk, repo: Sandbox) -> None:

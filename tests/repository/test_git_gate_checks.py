@@ -30,7 +30,7 @@ def project(tmp_path: Path, config_dir: Path) -> Generator[Checked]:
 @pytest.fixture
 def mended(tmp_path: Path) -> Path:
     """The check fails as long as this file is not there."""
-    return tmp_path / "mended"
+    return tmp_path / "repaired"
 
 
 def approved(project: Checked, gated: Gated) -> str:

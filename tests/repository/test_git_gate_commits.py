@@ -111,6 +111,27 @@ def test_p2_the_base_branch_is_closed_however_commits_on_others_are_judged(other
     assert other.tandem("audit", "main").status == 0
 
 
+def test_a_refused_merge_of_a_branch_names_the_command_that_lands_it(free: Gated):
+    free.git("switch", "--quiet", "--create", "feature")
+    free.stage(DIGITS)
+    free.git("commit", "--quiet", "-m", "Digits")
+    free.git("switch", "--quiet", "main")
+    told = free.refused("merge", "--no-ff", "--no-edit", "feature").splitlines()
+    way = "Leave the merge, and have the branch reviewed and landed: git merge --abort && tandem land feature"
+    [line] = [one.removeprefix("tandem: ").strip() for one in told if "tandem land" in one]
+    assert line == way
+    assert any("tandem commit --no-edit" in one for one in told)
+    # A merge by hand would be lost.
+    assert "merge --abort" not in free.refused("commit", "--no-edit")
+    # Played as it is said; it waits for the review that it has made.
+    free.git("merge", "--abort")
+    assert free.tandem("land", "feature", "--timeout", "0").status == 12
+    [review] = reviews(free)
+    free.decide(review["review_id"])
+    assert free.tandem("land", "feature").status == 0
+    assert free.git("show", "main:a.txt") == DIGITS["a.txt"].strip()
+
+
 def test_a_free_commit_is_made_without_a_trailer_and_without_python(free: Gated):
     free.rewrite(python="/nowhere")
     hook = free.root / ".git/hooks/prepare-commit-msg"
@@ -273,6 +294,58 @@ def test_what_is_said_after_changes_were_requested_ends_in_one_review_and_an_ope
         assert followed.call("get_review_status", review_id=review)["message"] == "Go on, then close_review."
     assert [(one["review_id"], one["round"]) for one in reviews(followed)] == [(review, 2)]
     lands(followed)
+
+
+BETTER = "--- a/a.txt\n+++ b/a.txt\n@@ -1,3 +1,3 @@\n one\n-two\n+II\n three\n"
+"""A counter-patch, which replaces the whole round: the file that it adds goes."""
+
+
+def counter(gated: Gated, review: str) -> None:
+    """Request changes with a counter-patch, which is accepted."""
+    gated.decide(review, "changes_requested", counter_patch=BETTER)
+    patch = gated.call("get_review_status", review_id=review)["counter_patch_id"]
+    with gated.caller("another") as proposer:
+        proposer.do("accept_counter_patch", review_id=review, counter_patch_id=patch)
+
+
+@pytest.mark.parametrize("amend", [(), ("--amend",)])
+def test_an_accepted_counter_patch_to_a_followed_commit_is_brought_into_the_branch_and_lands(
+    followed: Gated, amend: tuple[str, ...]
+):
+    review = changed(followed, {**DIGITS, "c.txt": "more\n"}, "Digits")
+    counter(followed, review)
+    followed.decide(review)
+    bring = f"tandem apply {review} --index"
+    assert f" approved: {bring} Commit exactly this: git commit" in told(followed, review)
+    # Local work is not lost, here as elsewhere.
+    followed.write({"a.txt": "not committed\n"})
+    assert "git stash push" in followed.tandem("apply", review, "--index").refusal
+    followed.git("checkout", "--quiet", "--", "a.txt")
+    brought = followed.tandem("apply", review, "--index", "--json").data
+    assert (brought["written"], brought["deleted"]) == (["a.txt"], ["c.txt"])
+    followed.git("commit", "--quiet", *amend, "-m", "Better")
+    assert followed.trailers() == [review]
+    status = followed.call("get_review_status", review_id=review)
+    assert (status["status"], status["round"]) == ("approved", 2)
+    assert followed.tandem("review", "close", review).status == 0
+    assert (len(reviews(followed)), followed.call("get_review_status", review_id=review)["outcome"]) == (1, "approved")
+    lands(followed)
+
+
+def test_an_accepted_counter_patch_to_commits_of_a_branch_is_brought_into_it_and_lands(free: Gated):
+    free.git("switch", "--quiet", "--create", "feature")
+    changed(free, {**DIGITS, "c.txt": "more\n"}, "Digits")
+    review = free.submit("--range", "main..HEAD")
+    counter(free, review)
+    free.decide(review, "changes_requested")
+    assert f"Bring your files to the round: tandem apply {review} " in told(free, review)
+    assert free.tandem("apply", review).status == 0
+    assert "Already there" in free.tandem("apply", review).stdout
+    free.decide(review)
+    assert f" approved: tandem apply {review} --index" in told(free, review)
+    assert free.tandem("apply", review, "--index").status == 0
+    free.git("commit", "--quiet", "-m", "Better")
+    lands(free)
 
 
 def test_a_commit_by_tandem_says_what_its_reviewer_wants(followed: Gated):

@@ -13,13 +13,13 @@ _STATEMENTS = (
     "INSERT INTO contents (id, body) VALUES ('text', 'What it is about.')",
     f"""INSERT INTO reviews (id, project, category, priority, proposer_id, created_at, intent, agent_type, agent_role,
         state, outcome, round, validated, claim_generation, reviewer_id, lease_expires_at, turn, attention, updated_at,
-        event_seq, event_hash)
+        event_seq, event_hash, objections)
     {_NUMBERS} SELECT id, project, category, i % 3, 'agent-' || (i % 40), i * 10000, 'Change it', 'agent', 'proposer',
         state, CASE WHEN state = 'closed' THEN 'approved' END, 3, 0, 1, CASE WHEN state = 'claimed' THEN 'rita' END,
         CASE WHEN state = 'claimed' THEN 1 END,
         CASE WHEN state IN ('pending', 'claimed') THEN 'reviewer' WHEN state <> 'closed' THEN 'proposer' END,
-        CASE WHEN state = 'pending' AND i / {{step}} % 2 = 0 THEN 'two failed' END, i * 10000, i * 2, ''
-    FROM (SELECT i, 'rv_' || (1000000 + i) AS id, {_STATE} AS state, {_PROJECT} AS project,
+        CASE WHEN state = 'pending' AND i / {{step}} % 2 = 0 THEN 'two failed' END, i * 10000, i * 2, '',
+        3 FROM (SELECT i, 'rv_' || (1000000 + i) AS id, {_STATE} AS state, {_PROJECT} AS project,
         CASE WHEN (i / {{step}} + i % {{step}}) % 4 = 0 THEN 'handoff' ELSE 'code_change' END AS category
         FROM n) AS numbered""",
     f"""INSERT INTO rounds (review_id, round, origin, author, intent, agent_type, agent_role, description_id, metadata,

@@ -40,20 +40,22 @@ def apply(
         _ensure_approved(status)
         proposal = record(session.data("get_proposal", {"review_id": review_id, "round": status.round}))
         ensure_ours(session, options, review_id, proposal.project)
+        earlier = [
+            record(session.data("get_proposal", {"review_id": review_id, "round": number}))
+            for number in range(1, status.round)
+        ]
         try:
-            update, besides = _bring(proposal, index=index)
+            update, besides = _bring(proposal, earlier, index=index)
         except InvalidInput as refusal:
-            earlier = [
-                record(session.data("get_proposal", {"review_id": review_id, "round": number}))
-                for number in range(1, status.round)
-            ]
             raise _explained(refusal, review_id, earlier, index=index) from refusal
     data = {"review_id": review_id, "round": status.round, "changed": update.changed, **asdict(update)}
     return tell(data, _report(update, status, besides), as_json=options.as_json)
 
 
 def _ensure_approved(status: ReviewStatus) -> None:
-    if status.status == "approved" or (status.status == "closed" and status.outcome == "approved"):
+    # What changes a counter-patch that was accepted begins with it.
+    is_asked = status.next_action == "revise" and status.counter_patch_status == "accepted"
+    if is_asked or "approved" in {status.status, status.outcome}:
         return
     state = status.status if status.outcome is None else f"{status.status} ({status.outcome})"
     raise InvalidTransition(
@@ -64,19 +66,26 @@ def _ensure_approved(status: ReviewStatus) -> None:
     )
 
 
-def _bring(proposal: Proposal, *, index: bool) -> tuple[WorktreeUpdate, tuple[str, ...]]:
+def _bring(proposal: Proposal, earlier: list[Proposal], *, index: bool) -> tuple[WorktreeUpdate, tuple[str, ...]]:
     """The update, and the other paths that are staged."""
     with sources.here() as repository:
-        update = _brought(repository, proposal, index=index)
+        update = _brought(repository, proposal, earlier, index=index)
         touched = {*update.written, *update.deleted, *update.already}
         with suppress(InvalidInput):  # a conflict is there to be resolved first
             return update, tuple(one.path for one in repository.raw_changes() if one.path not in touched)
         return update, ()
 
 
-def _brought(repository: Repository, proposal: Proposal, *, index: bool) -> WorktreeUpdate:
+def _brought(repository: Repository, proposal: Proposal, earlier: list[Proposal], *, index: bool) -> WorktreeUpdate:
     if proposal.diff is not None:
-        return repository.apply_to_worktree(proposal.diff, proposal.base_commit or proposal.base, index=index)
+        diff, base = proposal.diff, proposal.base_commit or proposal.base
+        for one in reversed(earlier):
+            if one.diff is not None and _is_committed(repository, one):
+                # From there on, as files may be in the one round and not in the other.
+                before = (one.diff, one.base_commit or one.base or "HEAD")
+                diff, base = repository.interdiff(before, (diff, base or "HEAD")), "HEAD"
+                break
+        return repository.apply_to_worktree(diff, base, index=index)
     if proposal.path is None or proposal.description is None:
         raise InvalidInput(f"{proposal.review_id} has no content to apply: it is words only.", field="review_id")
     update = _bring_text(repository, proposal.path, proposal.description)
@@ -87,6 +96,14 @@ def _brought(repository: Repository, proposal: Proposal, *, index: bool) -> Work
             close = f"If it is not to be committed: tandem review close {proposal.review_id}"
             raise InvalidInput(f"{refusal.message} {close}", **refusal.details) from refusal
     return replace(update, indexed=index)
+
+
+def _is_committed(repository: Repository, proposal: Proposal) -> bool:
+    """Whether HEAD has exactly a round's content, and had not before."""
+    base = proposal.base_commit
+    if base is None or proposal.diff is None or not repository.has_base(base):
+        return False
+    return bool(repository.landed_on(repository.validate_diff(proposal.diff, base).changes, base, ("HEAD",)))
 
 
 def _explained(refusal: InvalidInput, review_id: str, earlier: list[Proposal], *, index: bool) -> InvalidInput:

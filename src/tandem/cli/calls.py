@@ -267,7 +267,7 @@ def _caller(field: Parameter, arguments: dict[str, Any], options: ConnectionOpti
         InvalidInput: It is needed, and no option or setting has it.
     """
     if field.needed:
-        return {field.name: persons.required_caller(options.agent)}
+        return given(**{field.name: persons.required_caller(options.agent)})
     # A claim's number says whose it is, and a proposer has no claim.
     is_proposer = arguments.get("sender_role") == "proposer" or arguments.get("answer") in ANSWERS
     is_reviewer = field.name == "reviewer_id" and not is_proposer

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
+from tandem.bridge.credentials import TOKEN_VARIABLE
 from tandem.bridge.messages import as_object
 from tandem.bridge.project import top_level
 from tandem.bridge.session import Session
@@ -251,20 +252,25 @@ def caller(stated: str | None = None) -> CallerName:
     return CallerName(remembered(), person.settings_file())
 
 
-def required_caller(stated: str | None) -> str:
-    """Who calls, where a name is needed.
+def required_caller(stated: str | None) -> str | None:
+    """Who calls, where a name is needed; None where the broker knows it by the access token.
 
     Raises:
-        InvalidInput: No option or setting has one.
+        InvalidInput: No option or setting has one, and there is no token.
     """
     name = caller(stated).name
-    if name is None:
+    if name is None and not has_token():
         raise InvalidInput(
             "A name is needed, so that others know who decided. Say it once: tandem me NAME; or for one command:"
             " --agent NAME.",
             field="--agent",
         )
     return name
+
+
+def has_token() -> bool:
+    """Whether the environment has an access token, whose name the broker knows."""
+    return bool(os.environ.get(TOKEN_VARIABLE, "").strip())
 
 
 def me(
@@ -304,6 +310,10 @@ def me(
     found = CallerName(stated, "TANDEM_AGENT") if (stated := os.environ.get("TANDEM_AGENT")) else caller()
     is_quiet = person.is_quiet()
     quiet = f"Your agents {_QUIETLY}; 'tandem me quiet --off' ends that. " if is_quiet else ""
+    if found.name is None and has_token():
+        found = CallerName(None, TOKEN_VARIABLE)
+        said = f"{quiet}The broker calls you by the name of the access token in {TOKEN_VARIABLE}"
+        return tell({**asdict(found), "quiet": is_quiet}, said, as_json=as_json)
     if found.name is None:
         raise NotFound(f"{quiet}There is no name for you yet. Say it once: tandem me {suggested() or 'NAME'}")
     said = f"{quiet}You are {found.name}: from {found.source}"

@@ -396,7 +396,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("new", "--new", kind="flag", default=False, help="--project names a new label.", panel="Common options"),
     ),
     "review retry": Command(
-        "retry_review", "Put a review that waits for a person, or for a later try, back into the queue now.",
+        "retry_review", "Have a review that waits for a person, or for a later try, go on now.",
         Parameter("review_id_argument", help="The review.", metavar="REVIEW_ID", completes="review", shows_default=False),
         Parameter("review_id", "--review-id", help="The review.", metavar="ID", hidden=True, completes="review", needed=True),
         Parameter("project", "--project", help="Registered project, or a label; default: the repository you are in.", panel="Common options", completes="project"),

@@ -323,7 +323,7 @@ class Operations(ABC):
         project: str | None = None,
         idempotency_key: str | None = None,
     ) -> reviews_answers.ReviewStatus:
-        """Put a review that waits for a person, or for a later try, back into the queue now."""
+        """Have a review that waits for a person, or for a later try, go on now."""
         return await self._operate("retry_review", locals())
 
     async def list_checks(

@@ -8,13 +8,14 @@ everything is linear in the diff's length, because any text may come as a diff: 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
 from tandem.git.names import decode_path, encode_path
 from tandem.git.patch import FilePatch, take_header
+from tandem.git.word_changes import text_diff
 
 FileKind = Literal["added", "deleted", "modified", "renamed", "copied", "mode"]
 LineKind = Literal["context", "added", "deleted"]
@@ -412,6 +413,8 @@ class Gap:
 
 def gaps(file: FileDiff) -> tuple[Gap | None, ...]:
     """The gap before each hunk and the one after the last; None where nothing is left out, or that is unknown."""
+    if file.kind == "renamed" and not file.hunks and not file.binary:
+        return (Gap(1, 1, None),)
     if not file.hunks or file.latin_1:
         return (None,) * (len(file.hunks) + 1)
     found: list[Gap | None] = []
@@ -492,3 +495,38 @@ def _joined(run: list[Hunk]) -> Hunk:
         sum(hunk.added for hunk in run),
         sum(hunk.deleted for hunk in run),
     )
+
+
+def join_renames(files: Sequence[FileDiff], origins: Mapping[str, str]) -> tuple[FileDiff, ...]:
+    """The files of a drawn diff with each renamed one as one file, of which only the lines that differ are there.
+
+    For showing: the diff itself has all lines of both.
+
+    Args:
+        files: The parsed files.
+        origins: By path, the path before.
+    """
+    gone = {file.path: file for file in files if file.kind == "deleted"}
+    found = {file.path: gone.pop(origins.get(file.path, ""), None) for file in files if file.kind == "added"}
+    joined = {file.path for file in found.values() if file is not None}
+    left = (file for file in files if file.kind != "deleted" or file.path not in joined)
+    return tuple(file if (before := found.get(file.path)) is None else _joined_rename(before, file) for file in left)
+
+
+def _joined_rename(before: FileDiff, after: FileDiff) -> FileDiff:
+    lines = parse(text_diff(_content(before), _content(after), "b", "a"))
+    return replace(
+        after,
+        old_path=before.old_path,
+        kind="renamed",
+        old_mode=before.old_mode,
+        binary=before.binary or after.binary,
+        hunks=lines[0].hunks,
+        latin_1=before.latin_1 or after.latin_1,
+    )
+
+
+def _content(file: FileDiff) -> str:
+    """What a file is that is new or gone as a whole."""
+    lines = (line for hunk in file.hunks for line in hunk.walk())
+    return "".join(line.text if line.no_newline else f"{line.text}\n" for line in lines)

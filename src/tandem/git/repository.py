@@ -132,7 +132,7 @@ class Repository(Handle):
         Args:
             changes: The changes.
             base: The commit that they were made against.
-            branches: Names of branches; those that do not exist have nothing.
+            branches: Names of branches, or HEAD; those that do not exist have nothing.
         """
         wanted = {encode_path(change.path): change.after for change in changes}
         return tuple(branch for branch in branches if snapshot.has_landed(self, wanted, base, branch))

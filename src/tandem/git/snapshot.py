@@ -225,7 +225,7 @@ def raw_changes(handle: Handle, base: str | None = None, target: str | None = No
 
 def has_landed(handle: Handle, wanted: Mapping[bytes, Entry], base: str, branch: str) -> bool:
     """Whether a branch has entries that the commit where it and `base` part has not; see `Repository.landed_on`."""
-    tip = handle.resolve(f"refs/heads/{branch}")[0]
+    tip = handle.resolve(branch if branch == "HEAD" else f"refs/heads/{branch}")[0]
     if tip is None or not has_entries(handle, wanted, tip):
         return False
     with handle.scratch() as scratch:

@@ -9,11 +9,11 @@ as the first in a repository that others push to, whatever hooks they have.
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 
 from tandem.core.visible import say, visible_line
 from tandem.errors import TandemError
+from tandem.hooks.judging import guarded, landing
 from tandem.hooks.refusing import overridden, override_wanted
 from tandem.rulings import git, planning
 from tandem.rulings.ask import GateClient
@@ -98,9 +98,9 @@ def _updated(gate: GateFile, lines: list[list[str]], *, is_server: bool = False)
         lines: Each ref with its old value, its new value and its name.
         is_server: Whether this is a repository that others push to, and in which no client writes.
     """
-    guarded = _guarded(gate)
+    bases = guarded(gate)
     # Whether two names are one is not left to the file system's case.
-    moves = [(ref, new) for _, new, ref in lines if ref.casefold() in guarded]
+    moves = [(ref, new) for _, new, ref in lines if ref.casefold() in bases]
     # The script of the hook knows the base branches too: what it lets come here is no base branch only if that holds.
     branches = [(ref, new) for _, new, ref in lines if ref.casefold().startswith(HEADS)]
     if not moves and (is_server or not branches):
@@ -186,7 +186,7 @@ def _pushed(gate: GateFile, name: str, url: str, sent: list[tuple[str, str, str]
             with RangeChecker(gate.place, asker.check_gate) as judge:
                 remote = _Remote(gate, url, None if name == url else name)
                 # Others first, whose answers are remembered.
-                judged.sort(key=lambda one: one[1].casefold() in _guarded(gate))
+                judged.sort(key=lambda one: one[1].casefold() in guarded(gate))
                 found = (_sent(gate, asker, judge, known, remote, *one) for one in judged)
                 return next((refusal for refusal in found if refusal is not None), None)
         except (Unreachable, Refused, TandemError, OSError) as error:
@@ -217,7 +217,7 @@ class _Remote:
 
 def _is_judged(gate: GateFile, ref: str) -> bool:
     """Whether a push to a ref has to be approved."""
-    if ref.casefold() in _guarded(gate):
+    if ref.casefold() in guarded(gate):
         return True
     return planning.enforcement(gate, None) == planning.STRICT and not ref.startswith(_NOTES)
 
@@ -245,7 +245,7 @@ def _sent(
         there: Its commit there now; zeros if it does not exist.
     """
     place = gate.place
-    is_base = ref.casefold() in _guarded(gate)
+    is_base = ref.casefold() in guarded(gate)
     new = git.resolve(place, oid)
     if new is None:
         return Refusal([f"{ref} would become {oid}, which is no commit and cannot be judged."])
@@ -259,10 +259,6 @@ def _sent(
         if judgement is None or not judgement.passes:
             judgement = judge.judge(new, old=old, without=[*known, *remote.commits()])
     return _refusal(gate, judgement, f"{ref} is not pushed", (old, new), ref.removeprefix(HEADS), remote.name)
-
-
-def _guarded(gate: GateFile) -> set[str]:
-    return {(HEADS + branch).casefold() for branch in gate.branches}
 
 
 def _refusal(
@@ -307,13 +303,8 @@ def _refusal(
 
 def _approving(gate: GateFile, new: str, change: str, onto: str, remote: str | None) -> list[str]:
     """How it gets there, a line each: as a branch that ends with the commit, where one is here, else as commits."""
-    ends = git.run(gate.place, ["for-each-ref", "--format=%(refname)", f"--points-at={new}", HEADS]).text.splitlines()
-    name = next((ref.removeprefix(HEADS) for ref in ends if ref.casefold() not in _guarded(gate)), None)
-    # On a server the author's branches have other names.
-    if name is not None and onto in gate.branches and gate.place.top is not None:
-        options = ["--onto", onto] if onto != gate.branches[0] else []
-        options += ["--remote", remote] if remote is not None else []
-        return [f"Have it reviewed as one change, and landed: {shlex.join(['tandem', 'land', name, *options])}"]
+    if (land := landing(gate, new, onto, *(["--remote", remote] if remote is not None else []))) is not None:
+        return [f"Have it reviewed as one change, and landed: {land}"]
     return [
         f"Submit it as one change: tandem submit --range {change} --wait -m 'what it is for'",
         "and when it is approved, run the same git command again.",

@@ -196,8 +196,8 @@ def _explained(gate: GateFile, asker: GateClient, ruling: CommitDecision, argume
     concerned = next((found for one in ruling.decisions if (found := asker.concerned(one))), None)
     steps = [line for status in concerned or () for line in next_steps.commands(status)]
     # One pick or revert without a conflict leaves nothing behind but its message.
-    picks = os.environ.get("GIT_REFLOG_ACTION", "").partition(" ")[0] in {"cherry-pick", "revert"}
-    going_on = next_steps.continuing() or ("git commit --no-edit" if picks else None)
+    action = os.environ.get("GIT_REFLOG_ACTION", "").partition(" ")[0]
+    going_on = next_steps.continuing() or ("git commit --no-edit" if action in {"cherry-pick", "revert"} else None)
     again = f": {going_on}" if going_on else ", commit again, exactly what was approved."
     refused = [path for one in ruling.decisions[:1] for path in one["paths"] if not path["allowed"]]
     if refused and not is_merge and all(path["kind"] == "in_part" for path in refused):
@@ -208,6 +208,9 @@ def _explained(gate: GateFile, asker: GateClient, ruling: CommitDecision, argume
         return [*lines, *steps]
     if not steps and (going_on is None or going_on.startswith("git commit")):
         is_amend = bool(ruling.former) or [*arguments[1:3]] == ["commit", "HEAD"]
+        # In a merge that git makes itself nothing is lost with it.
+        if is_merge and action == "merge" and (land := judging.landing(gate, "MERGE_HEAD", asker.branch)) is not None:
+            lines.append(f"Leave the merge, and have the branch reviewed and landed: git merge --abort && {land}")
         instead = "tandem commit --no-edit" if going_on else _instead(gate.place, is_amend=is_amend)
         lines.append(f"{next_steps.COMMIT_IT} {instead}")
     else:

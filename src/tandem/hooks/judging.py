@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 
 from tandem.rulings import git, message
 from tandem.rulings.broker_errors import Refused
@@ -185,3 +186,20 @@ def _is_amend(place: HookRepository, head: str, changes: Sequence[Change], argum
     if not seconds.isdecimal() or (changes and os.stat(arguments[0]).st_mtime - int(seconds) < _MOMENT_SECONDS):
         return False
     return git.run(place, ["log", "-1", "--format=%ad", "--date=raw", head]).text == stated
+
+
+def guarded(gate: GateFile) -> set[str]:
+    """The references of base branches, as far as letters' case does not count."""
+    return {(git.HEADS + branch).casefold() for branch in gate.branches}
+
+
+def landing(gate: GateFile, commit: str, onto: str | None, *options: str) -> str | None:
+    """The command that has a branch that ends with a commit reviewed and landed; None where no branch here does."""
+    ends = git.run(gate.place, ["for-each-ref", "--format=%(refname)", f"--points-at={commit}", git.HEADS])
+    names = (ref.removeprefix(git.HEADS) for ref in ends.text.splitlines() if ref.casefold() not in guarded(gate))
+    name = next(names, None)
+    # On a server the author's branches have other names.
+    if name is None or onto is None or onto not in gate.branches or gate.place.top is None:
+        return None
+    base = ["--onto", onto] if onto != gate.branches[0] else []
+    return shlex.join(["tandem", "land", name, *base, *options])

@@ -14,7 +14,7 @@ from tandem.cycles import tables as cycle_tables
 from tandem.gate import tables as gate_tables
 from tandem.reviews import tables as review_tables
 from tandem.reviews.queries import IS_OWN, own_params
-from tandem.reviews.rules import ESCALATION_ROUND, Review, State
+from tandem.reviews.rules import MOST_OBJECTIONS, Review, State
 from tandem.store.base import Unit
 from tandem.store.statement import Statement, among, in_pieces
 
@@ -44,7 +44,7 @@ _SPECIAL: Final[dict[Special, tuple[Any, Any]]] = {
     "offered": (_r.turn == "reviewer", _r.proposer_id == bindparam("person")),
     "held": (_held, _r.reviewer_id == bindparam("person")),
     "attention": (_r.attention.is_not(None), true()),
-    "escalated": (_r.state == State.CHANGES_REQUESTED.value, _r.round >= ESCALATION_ROUND),
+    "escalated": (_r.state == State.CHANGES_REQUESTED.value, _r.objections >= MOST_OBJECTIONS),
     "rejected": (_r.state == State.REJECTED.value, true()),
     "overdue": (_held, _r.lease_expires_at <= bindparam("before")),
 }

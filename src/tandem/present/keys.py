@@ -89,7 +89,7 @@ KEYS: Final = (
     Key(_DECIDE, "+", "Accept the counter-patch", "", "review", "counter_patch('accept')"),
     Key(_DECIDE, "-", "Decline the counter-patch", "", "review", "counter_patch('decline')"),
     Key(_DECIDE, "C", "Close the review", "=", "review", "close_review"),
-    Key(_DECIDE, "T", "Put it back into the queue", "", "review", "retry"),
+    Key(_DECIDE, "T", "Let it go on that waits for a person", "", "review", "retry"),
     Key(_WRITE, "c", "Comment on the line; elsewhere, claim", "=", "review", "comment", "", "Comment"),
     Key(_WRITE, "l", "Comment on the line or the file", "", "review", "find"),
     Key(_WRITE, "e", "Offer a counter-patch: edit the file", "=", "review", "edit"),

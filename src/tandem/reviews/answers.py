@@ -169,6 +169,11 @@ class ReviewStatus(Onward, Work, ReviewPlace):
     unapproved_range: UnapprovedRange | None = None
     conflict_with: ConflictWith | None = None
     question_id: QuestionId | None = None
+    objections: Annotated[
+        int,
+        Field(description="Rounds to which a reviewer objected, since a person last decided; after three one decides."),
+        Shown("hidden"),
+    ] = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,6 +42,8 @@ def reviewer_step(
     if generation is not None and generation != review.claim_generation:
         raise _stale(review, generation)
     if generation is None and reviewer_id is None:
+        reviewer_id = None if access is None or access.is_owner else access.name
+    if generation is None and reviewer_id is None:
         raise InvalidInput(
             "Say which claim this is: send the claim_generation that claim_review answered.", field="claim_generation"
         )

@@ -335,16 +335,21 @@ def clear_failures(unit: Unit, before: Review, actor: str, now_us: int) -> Revie
 
 def clear_attention(unit: Unit, before: Review, actor: str, now_us: int) -> Review:
     """Let a review be as if no one had failed at it; one that is not waiting for a person stays as it is."""
-    if before.attention is None:
-        return before
-    after = with_turn(before._replace(attention=None, not_before=None, attempts=0, updated_at=now_us))
+    return before if before.attention is None else _go_on(unit, before, actor, now_us)
+
+
+def _go_on(unit: Unit, before: Review, actor: str, now_us: int) -> Review:
+    """Let a review be as if no one had failed at it, or objected to it where it was stopped for that."""
+    free = before._replace(attention=None, not_before=None, attempts=0, updated_at=now_us)
+    after = with_turn(free._replace(objections=0) if before.is_stopped else free)
+    reason = before.attention or "tried again by hand"
     return writing.change_review(
-        unit, before, after, actor=actor, kind=EventKind.ATTENTION_CLEARED, data={"reason": before.attention}
+        unit, before, after, actor=actor, kind=EventKind.ATTENTION_CLEARED, data={"reason": reason}
     )
 
 
 async def retry_review(services: Services, caller: Caller, request: RetryReview) -> ReviewStatus:
-    """Put a review that waits for a person, or for a later try, back into the queue now.
+    """Have a review that waits for a person, or for a later try, go on now.
 
     Raises:
         NotFound: There is no such review (in that project).
@@ -354,34 +359,25 @@ async def retry_review(services: Services, caller: Caller, request: RetryReview)
 
     def work(unit: Unit) -> ReviewStatus:
         before = reviews.get(unit, request.review_id, request.project, lock=True)
-        if before.state != State.PENDING and not before.is_disputed:
+        if before.state != State.PENDING and not before.is_stopped:
             raise InvalidTransition(
                 f"A review that is {before.state} waits for nobody's try; only a pending one can be tried again.",
                 review_id=before.id,
                 status=before.state,
                 allowed=[State.PENDING.value],
             )
-        if before.is_disputed and not is_by_person(unit, services, caller, caller.operator):
+        if before.is_stopped and not is_by_person(unit, services, caller, caller.operator):
+            why = before.attention or f"{before.objections} rounds ended without agreement."
             raise Forbidden(
-                f"This review waits for a person: {before.attention} A person claims it, or runs 'tandem review retry"
+                f"This review waits for a person: {why} A person claims it, or runs 'tandem review retry"
                 f" {before.id}' at a terminal.",
                 review_id=before.id,
                 attention=before.attention,
             )
-        after = _put_back(unit, before, caller.operator, services.clock.now_us())
+        waits = before.is_stopped or before.attention is not None or before.not_before is not None
+        after = _go_on(unit, before, caller.operator, services.clock.now_us()) if waits else before
         return views.status(
             unit, services, after, services.waits.cursor(after.event_seq, unit), changed=after is not before
         )
 
     return await transact(services, caller, work)
-
-
-def _put_back(unit: Unit, before: Review, actor: str, now_us: int) -> Review:
-    if before.attention is not None:
-        return clear_attention(unit, before, actor, now_us)
-    if before.not_before is None:
-        return before
-    after = before._replace(not_before=None, attempts=0, updated_at=now_us)
-    return writing.change_review(
-        unit, before, after, actor=actor, kind=EventKind.ATTENTION_CLEARED, data={"reason": "tried again by hand"}
-    )

@@ -35,8 +35,8 @@ from tandem.reviews.finding_contract import (
 )
 from tandem.reviews.finding_rules import ANSWERS, Finding, blocks, may_settle
 from tandem.reviews.requests import SubmitVerdict
-from tandem.reviews.rounds import Round, Verdict, record_speaker, reset_turn
-from tandem.reviews.rules import ESCALATION_ROUND, Action, Review, State, step
+from tandem.reviews.rounds import Round, Verdict, objected, record_speaker, reset_turn
+from tandem.reviews.rules import MOST_OBJECTIONS, Action, Review, State, step
 from tandem.reviews.writing import Rows
 from tandem.store import pages
 from tandem.store.base import Unit
@@ -77,6 +77,7 @@ class Ruling(NamedTuple):
         attention: Why a person decides next; None if none has to.
         notes: What became of the verdict, in words, where it is not the one that was given.
         how: How it speaks, as in `record_speaker`.
+        goes_on: Whether it is a person's decision how a review goes on that waited for one.
     """
 
     verdict: str
@@ -84,6 +85,7 @@ class Ruling(NamedTuple):
     attention: str | None = None
     notes: tuple[str, ...] = ()
     how: str = "verdict"
+    goes_on: bool = False
 
 
 def given_in(services: Services, request: SubmitVerdict) -> dict[str, GivenFinding]:
@@ -195,8 +197,8 @@ def ruled(
     notes = carried.approved_elsewhere(unit, review) if blocking else ()
     if is_person or given.verdict == "rejected":
         # A person's comment in words alone asks something; findings speak for themselves.
-        is_asked = given.verdict == "comment" and not found
-        return Ruling(given.verdict, rows, notes=notes, how="question" if is_asked else "verdict")
+        how = "question" if given.verdict == "comment" and not found else "verdict"
+        return Ruling(given.verdict, rows, notes=notes, how=how, goes_on=refuses and review.is_stopped)
     late = [
         one for one in new if finding_rules.is_grave(one.severity, threshold) and finding_queries.is_doubtful(unit, one)
     ]
@@ -205,7 +207,7 @@ def ruled(
         note = "Stored as approved with notes: all that you found is small, was there before, or repeats a lesson."
         return Ruling("approved", rows, notes=(note,))
     # A comment over blocking findings goes on as a request for changes would.
-    attention = _disagreement(review, blocking, late) if asks or blocking else None
+    attention = _disagreement(review, blocking, late, changed) if asks or blocking else None
     return Ruling(given.verdict, rows, attention, notes)
 
 
@@ -294,14 +296,15 @@ def _where(one: Finding) -> str:
     return "the whole change" if one.file is None else one.file if one.line is None else f"{one.file}:{one.line}"
 
 
-def _disagreement(review: Review, blocking: list[Finding], late: list[Finding]) -> str | None:
-    """Why agents alone do not go on; None if they may."""
-    if review.round >= ESCALATION_ROUND:
-        return f"{review.round} rounds ended without agreement: a person decides."
+def _disagreement(review: Review, blocking: list[Finding], late: list[Finding], said: Collection[str]) -> str | None:
+    """Why agents alone do not go on; None if they may. After a person's word each count begins again."""
+    if (rounds := objected(review).objections) >= MOST_OBJECTIONS:
+        return f"{rounds} rounds ended without agreement: a person decides."
     if late and not blocking:
         how = "found it late, on lines that did not change" if late[0].state == "late" else _IN_OTHER_WORDS
         return f"{late[0].author} {how} ({_where(late[0])}): a person decides."
-    often = next((one for one in blocking if one.reopenings >= finding_rules.MOST_ANSWERS), None)
+    reopened = (one for one in blocking if one.id in said and one.reopenings)
+    often = next((one for one in reopened if one.reopenings % finding_rules.MOST_ANSWERS == 0), None)
     return often and f"{_where(often)} was answered {often.reopenings} times, and reopened: a person decides."
 
 

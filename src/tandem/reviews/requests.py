@@ -405,7 +405,7 @@ class GetReviewStats(ProjectRequest):
 
 
 class RetryReview(WriteRequest):
-    """Put a review that waits for a person, or for a later try, back into the queue now."""
+    """Have a review that waits for a person, or for a later try, go on now."""
 
     refusals: ClassVar[Refusals] = (NotFound, InvalidTransition)
 

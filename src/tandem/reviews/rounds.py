@@ -160,7 +160,15 @@ def check_turn(review: Review, side: Side) -> None:
 
 def record_speaker(review: Review, side: Side, how: str) -> Review:
     """The review after a side took its turn (`message`, `verdict` or `decision`)."""
-    return with_turn(review._replace(speaker=side, speaker_kind=how))
+    said = with_turn(review._replace(speaker=side, speaker_kind=how))
+    return said if side == "proposer" or review.verdict == "approved" else objected(said)
+
+
+def objected(review: Review) -> Review:
+    """The review after a reviewer objected to its round, which counts once."""
+    if review.objected_round == review.round:
+        return review
+    return review._replace(objections=review.objections + 1, objected_round=review.round)
 
 
 def reset_turn(review: Review) -> Review:

@@ -30,9 +30,9 @@ PRIORITIES: tuple[Priority, ...] = ("critical", "normal", "low")
 NO_VERDICT = " reviewers gave no verdict; the last: "
 """Where programs failed, `attention` has it between how many did and how the last one did."""
 
-ESCALATION_ROUND = 3
-"""From this round on, changes requested mean that agents stop and ask a person; and so does this many reviews in a
-row, each the parent of the next, that ended without approval."""
+MOST_OBJECTIONS = 3
+"""After this many rounds that a reviewer objected to, agents stop and ask a person; and so they do after this many
+reviews in a row, each the parent of the next, that ended without approval."""
 
 
 class State(StrEnum):
@@ -297,6 +297,10 @@ class Review(NamedTuple):
     """The newest event whose contents were removed with them."""
     question_id: str | None = None
     """The newest question from the side that its proposer has not answered."""
+    objections: int = 0
+    """Rounds to which a reviewer objected, since a person last decided how it goes on."""
+    objected_round: int = 0
+    """The newest round to which a reviewer objected."""
 
     @property
     def subject(self) -> str:
@@ -307,6 +311,12 @@ class Review(NamedTuple):
     def is_disputed(self) -> bool:
         """Whether it waits for a person because agents do not agree, and not because their programs failed."""
         return self.attention is not None and not self.attempts
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether only a person has it go on: it is disputed, or too many rounds ended with requests for changes."""
+        is_ended = self.state == State.CHANGES_REQUESTED or self.objected_round < self.round
+        return self.is_disputed or (self.objections >= MOST_OBJECTIONS and is_ended)
 
     @property
     def awaits_person(self) -> str | None:
@@ -433,7 +443,7 @@ def _next_action(review: Review) -> NextAction:  # noqa: PLR0911 one line a stat
         case State.CHANGES_REQUESTED:
             if undecided:
                 return "decide_counter_patch"
-            return "escalate" if review.attention or review.round >= ESCALATION_ROUND else "revise"
+            return "escalate" if review.attention or review.is_stopped else "revise"
         case _:
             return "decide_counter_patch" if undecided else "answer_message"
 

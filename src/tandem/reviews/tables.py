@@ -31,7 +31,17 @@ reviews = record_table(
     partial_index("ix_reviews_attention", "priority", "created_at", "id", where="attention IS NOT NULL"),
     partial_index("ix_reviews_closed", "event_seq", where=CLOSED_WITH_CONTENTS),
     partial_index("ix_reviews_removed", "removed_seq", where="removed_seq IS NOT NULL"),
-    small=("priority", "round", "validated", "claim_generation", "claim_round", "approved_round", "attempts"),
+    small=(
+        "priority",
+        "round",
+        "validated",
+        "claim_generation",
+        "claim_round",
+        "approved_round",
+        "attempts",
+        "objections",
+        "objected_round",
+    ),
     foreign={"parent_id": "reviews.id"},
     comments={
         "attempts": "runs in a row without a verdict",
@@ -39,7 +49,7 @@ reviews = record_table(
         "removed_at": "when its contents were removed; null while they are there",
         "removed_seq": "the newest event whose contents were removed",
     },
-    defaults={"attempts": "0"},
+    defaults={"attempts": "0", "objections": "0", "objected_round": "0"},
 )
 
 rounds = Table(

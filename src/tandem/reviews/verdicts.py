@@ -26,7 +26,7 @@ from tandem.reviews.claim_rules import decides_for_all
 from tandem.reviews.claims import admit, take
 from tandem.reviews.context import Decision, Services, is_by_person
 from tandem.reviews.requests import SubmitVerdict, WithdrawApproval
-from tandem.reviews.rounds import Round, Verdict, record_speaker, verdict_on, with_turn
+from tandem.reviews.rounds import Round, Verdict, objected, record_speaker, verdict_on, with_turn
 from tandem.reviews.rules import Action, Review, State, Step, allowed_actions, allowed_targets, step
 from tandem.reviews.writing import Rows
 from tandem.store.base import Unit
@@ -180,7 +180,8 @@ def _decided(services: Services, before: Review, found: Step, given: Verdict, ru
         verdict_id=given.id,
         attention=ruling.attention or changed.attention,
     )
-    return record_speaker(stated, "reviewer", ruling.how)
+    said = record_speaker(stated, "reviewer", ruling.how)
+    return said._replace(objections=0) if ruling.goes_on else said
 
 
 def _facts(given: Verdict, current: Round, ruling: findings.Ruling) -> dict[str, str | int | None]:
@@ -283,19 +284,18 @@ def _same_round(review: Review, known: Review) -> int:
 def _withdrawn(before: Review, given: Verdict) -> Review:
     """The review without its approval."""
     found = step(Action.WITHDRAW_APPROVAL, before)
-    return with_turn(
-        before._replace(
-            state=found.to or before.state,
-            outcome=found.outcome,
-            approved_round=None,
-            verdict=given.verdict,
-            verdict_reason=given.reason,
-            verdict_id=given.id,
-            verdict_by=given.reviewer_id,
-            decided_at=given.created_at,
-            updated_at=given.created_at,
-        )
+    withdrawn = before._replace(
+        state=found.to or before.state,
+        outcome=found.outcome,
+        approved_round=None,
+        verdict=given.verdict,
+        verdict_reason=given.reason,
+        verdict_id=given.id,
+        verdict_by=given.reviewer_id,
+        decided_at=given.created_at,
+        updated_at=given.created_at,
     )
+    return with_turn(objected(withdrawn))
 
 
 @dataclass(frozen=True, slots=True)

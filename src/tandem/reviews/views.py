@@ -21,7 +21,7 @@ from tandem.reviews.context import Services, threshold_of, why_none
 from tandem.reviews.finding_contract import FindingCounts
 from tandem.reviews.queries import RoundContent
 from tandem.reviews.rounds import CounterPatch
-from tandem.reviews.rules import ESCALATION_ROUND, PRIORITIES, Review, State, next_action
+from tandem.reviews.rules import MOST_OBJECTIONS, PRIORITIES, Review, State, next_action
 from tandem.rulings import next_steps
 from tandem.rulings.state import FOLLOWED
 from tandem.store.base import Unit
@@ -82,7 +82,7 @@ def _next(
 
 def _has_failed_often(unit: Unit, review: Review) -> bool:
     """Whether it ended without approval, and so did its parent, and that one's: then a person decides."""
-    for _ in range(ESCALATION_ROUND - 1):
+    for _ in range(MOST_OBJECTIONS - 1):
         if not review.ended_unapproved or review.parent_id is None:
             return False
         review = reviews.get(unit, review.parent_id)

@@ -141,7 +141,7 @@ def escalation(status: Mapping[str, Any]) -> str:
     why = status.get("attention") or _none(status).get("message")
     if why is None and (status.get("status") == "rejected" or _ended_unapproved(status)):
         why = "Three reviews in a row, each the --parent of the next, ended without approval"
-    why = why or f"{status['round']} rounds ended without agreement"
+    why = why or f"{status['objections']} rounds ended without agreement"
     return f"{why.rstrip('.')}. Stop, and tell your person: tandem open {status['review_id']}"
 
 
@@ -172,11 +172,11 @@ def _approved(status: Mapping[str, Any]) -> list[str]:
         return [f"Commit it: {status[AGAIN]}"]
     fetch = f"tandem apply {status['review_id']} --index"
     now, then = commit(status["review_id"])
-    if status.get("revision"):
-        return ["Run the git command again that was refused for want of it.", then]
     if status.get("counter_patch_status") == "accepted" or status.get("path"):
         # The files here know nothing of a counter-patch yet, and the index nothing of a text.
         return [f"Bring your files to what was approved: {fetch}", now, then]
+    if status.get("revision"):
+        return ["Run the git command again that was refused for want of it.", then]
     return [now, f"or, if your index differs, first: {fetch}", then]
 
 
@@ -295,7 +295,7 @@ def _operations_on_ground(status: Mapping[str, Any]) -> str | None:
         case "revise" if status.get("conflict_with"):
             taken = ". ".join(take_in(review_id, status["conflict_with"], committed=status.get(FOLLOWED)))
             return f"{taken}. Change what is in conflict, then {_sent(status, 'review_id')}."
-        case "apply_and_close" if status.get("revision"):
+        case "apply_and_close" if status.get("revision") and status.get("counter_patch_status") != "accepted":
             return "Run the git command again that was refused for want of it, then close_review."
         case "apply_and_close" if status.get("path"):
             return f"Bring the file to it: tandem apply {review_id} --index. Commit exactly this, then close_review."

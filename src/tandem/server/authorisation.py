@@ -172,7 +172,7 @@ def _name(request: type[Request], given: dict[str, Any], access: Access) -> None
         return
     stated = given.get(field)
     if stated is None:
-        if request.model_fields[field].is_required():
+        if request.model_fields[field].is_required() or given.get("claim") is True:
             given[field] = access.name
     elif isinstance(stated, str) and stated.strip():
         given[field] = access.calls_itself(stated)

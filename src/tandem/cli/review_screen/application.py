@@ -14,6 +14,7 @@ from textual.app import App
 from textual.binding import BindingType
 
 from tandem.cli.connection_options import ConnectionOptions, find_project
+from tandem.cli.persons import has_token
 from tandem.cli.review_screen import texts
 from tandem.cli.review_screen.desk import ScreenClient, WaitResult
 from tandem.cli.review_screen.keyboard import KeyDialog, bindings, confirm
@@ -22,7 +23,7 @@ from tandem.cli.review_screen.reviewers import ReviewersScreen
 from tandem.cli.review_screen.screens import FieldDialog, ListScreen, LiveScreen, NameDialog, host
 from tandem.cli.terminal import Exit
 from tandem.core.visible import visible_line
-from tandem.errors import InvalidTransition
+from tandem.errors import InvalidTransition, TandemError
 from tandem.inbox.contract import Inbox, InboxItem
 from tandem.present import inbox
 from tandem.present.facts import work
@@ -53,8 +54,12 @@ class ReviewApp(App[None]):
 
     async def on_mount(self) -> None:
         """Ask for the name if it is not known, and begin."""
-        if self.desk.person:
-            await self._begin(self.desk.person)
+        person = self.desk.person
+        if not person and has_token():
+            with suppress(TandemError):  # such as of a broker that trusts everybody, and looks at no token
+                person = (await self.desk.client.data("get_inbox", {"limit": 1}))["person"]
+        if person:
+            await self._begin(person)
         else:
             self.push_screen(NameDialog(), self._begin)
 

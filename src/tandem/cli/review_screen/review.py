@@ -278,9 +278,9 @@ class ReviewScreen(LiveScreen):
             self.run_worker(self.attempt(self.desk.release(self.reading), "Released: others can claim it."))
 
     def action_retry(self) -> None:
-        """Put it back into the queue."""
+        """Have it go on that waits for a person, or for a later try."""
         if self.reading:
-            self.run_worker(self.attempt(self.desk.client.retry_review(self.review_id), "It is in the queue again."))
+            self.run_worker(self.attempt(self.desk.client.retry_review(self.review_id), "It goes on."))
 
     def action_browse(self) -> None:
         """Open its page."""

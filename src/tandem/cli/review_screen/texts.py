@@ -185,7 +185,7 @@ def _held(reading: LoadedReview, person: str) -> str:
         return f"with {holder}, {lease(status.lease_expires_at)}."
     if status.verdict and status.reviewer_id:
         given = GIVEN.get(status.verdict, status.verdict)
-        return f"{visible_line(reviewer_name(status.reviewer_id))} {given}."
+        return f"{visible_line(reviewer_name(status.reviewer_id))} {given} on round {status.round}."
     return "no one holds it."
 
 

@@ -23,7 +23,7 @@ from tandem.gsd.rollback.repository import (
     reverted_by,
 )
 from tandem.reviews.answers import FullReview, Proposal
-from tandem.reviews.rules import ESCALATION_ROUND
+from tandem.reviews.rules import MOST_OBJECTIONS
 from tandem.rulings.message import REVIEW, plan_key
 
 How = Literal["record", "trailer", "patch_id", "plan"]
@@ -99,9 +99,8 @@ class RollbackReview:
 
     @property
     def must_escalate(self) -> bool:
-        """Whether so many rounds were decided against that a person has to look."""
-        against = [number for number, verdict in self.decisions.items() if verdict in _AGAINST]
-        return max(against, default=0) >= ESCALATION_ROUND or self.full.status.attention is not None
+        """Whether reviewers objected to so many rounds that a person has to look."""
+        return self.full.status.objections >= MOST_OBJECTIONS or self.full.status.attention is not None
 
     @property
     def counter_patch(self) -> Proposal | None:

@@ -11,7 +11,7 @@ from typing import Any
 from tandem.gsd.steps.situation import StepPointer
 from tandem.gsd.steps.subjects import Subject
 from tandem.reviews.answers import ReviewStatus
-from tandem.reviews.rules import ESCALATION_ROUND
+from tandem.reviews.rules import MOST_OBJECTIONS
 from tandem.rulings import next_steps
 from tandem.rulings.person import agent_mark
 
@@ -204,7 +204,7 @@ def decide(
     if pointer is None or status is None:
         return NextMove.NEW
     is_known = is_same(subject, pointer, status) or is_superseded(subject, pointer, status)
-    is_over = pointer.rounds_before + status.round >= ESCALATION_ROUND
+    is_over = _has_gone_far(status)
     match status.status:
         case "closed":
             # It was closed because it was finished.
@@ -224,9 +224,14 @@ def awaits_checks(status: ReviewStatus) -> bool:
     return held_by_checks(status) is not None and status.checks in {"pending", "doubtful"}
 
 
-def word_of(status: ReviewStatus, rounds_before: int) -> StepWord:  # noqa: PLR0911 - as `decide`
+def _has_gone_far(status: ReviewStatus) -> bool:
+    """Whether a person decides how it goes on, after so many rounds or reviews without agreement."""
+    return status.next_action == "escalate" or status.objections >= MOST_OBJECTIONS
+
+
+def word_of(status: ReviewStatus) -> StepWord:  # noqa: PLR0911 - as `decide`
     """The word for how a review stands."""
-    is_over = rounds_before + status.round >= ESCALATION_ROUND
+    is_over = _has_gone_far(status)
     if status.attention is not None or lacks_reviewer(status):
         return StepWord.ESCALATE
     if held_by_checks(status) is not None:

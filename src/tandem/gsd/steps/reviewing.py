@@ -114,15 +114,12 @@ class ReviewSubmitter:
             return pointer
         stated = {"agent_type": self.agent_type or ROLES[subject.step], "agent_role": "proposer"}
         request = person.marked(stated | subject.content(), str(self.repository.root))
-        before = 0
         if pointer is None or status is None or move is NextMove.NEW:
             request["project"] = self.project
         elif move is NextMove.REVISE:
             request["review_id"] = pointer.review_id
-            before = pointer.rounds_before
         else:
             request |= {"project": self.project, "parent_id": pointer.review_id}
-            before = pointer.rounds_before + status.round
         request["idempotency_key"] = _key(request, pointer, status)
         try:
             created = await self.client.create_review(**request)
@@ -130,12 +127,10 @@ class ReviewSubmitter:
             # Committed out of this working tree's sight: the next change is a review of its own.
             del request["review_id"]
             request |= {"project": self.project, "idempotency_key": _key(request, pointer, status)}
-            before = 0
             created = await self.client.create_review(**request)
         made = replace(
             _pointer(subject, created.review_id, created.round),
             digest=created.digest or subject.digest,
-            rounds_before=before,
             is_optimistic=subject.is_optimistic,
         )
         self.pointers.put(subject.key, made)
@@ -169,7 +164,7 @@ class ReviewSubmitter:
 
     async def _told(self, subject: Subject, pointer: StepPointer, status: ReviewStatus) -> StepResult:
         """The outcome that a review's status is for this content."""
-        word = word_of(status, pointer.rounds_before)
+        word = word_of(status)
         superseded = is_superseded(subject, pointer, status)
         patch = await self._patch(status)
         if word is StepWord.APPROVED:

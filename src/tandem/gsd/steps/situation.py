@@ -229,7 +229,6 @@ class StepPointer:
         base: What a change was made against; None for a text.
         claim: Its result: `passed` or `failed`.
         plan_key: The plan it belongs to.
-        rounds_before: How many rounds the rejected reviews before it had.
         approved: The digest that was seen approved: its review is closed once that is committed.
         is_optimistic: Whether no step waited for its verdict.
     """
@@ -240,7 +239,6 @@ class StepPointer:
     base: str | None = None
     claim: str | None = None
     plan_key: str | None = None
-    rounds_before: int = 0
     approved: str | None = None
     is_optimistic: bool = False
 

@@ -12,6 +12,7 @@ REVISIONS: Final = (
     *("0025_findings", "0026_drafts", "0027_counters", "0028_activity", "0029_found_files"),
     "0030_contested_files",
     "0031_finding_authors",
+    "0032_objections",
 )
 """Every revision, so that a database can be judged without importing Alembic. A test compares them."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import groupby, islice
@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 from markupsafe import Markup
 
 from tandem.core.visible import unseen
-from tandem.git.hunks import FileDiff, Gap, Hunk, Line, gaps, parse
+from tandem.git.hunks import FileDiff, Gap, Hunk, Line, gaps, join_renames, parse
 from tandem.git.word_changes import CommonRun, Marks, Pair, changed_words, common_runs, pairs
 from tandem.reviews.unusual import LONGEST_SHOWN, Unusual, of_diff
 from tandem.web.diffs.code import LONGEST_OPENED, code, shown
@@ -218,7 +218,7 @@ def _rows(file: FileDiff, painter: _Painter, layout: Layout, start: int, limit: 
         passed += size
         if passed >= end:
             break
-    if passed <= end and file.hunks and left_out[-1]:
+    if passed <= end and left_out[-1]:
         yield Row("hunk", gap=left_out[-1])
     if passed < end:
         for text in file.stray[:_MOST_STRAY]:
@@ -417,18 +417,22 @@ class Outline:
     unusual: tuple[Unusual, ...]
 
 
-def outline(diff: str, *, calm: bool = False) -> Outline:
+def outline(diff: str, *, calm: bool = False, origins: Mapping[str, str] | None = None) -> Outline:
     """A diff as a whole; the last few of usual size are kept, so that each of their files can be asked for cheaply.
 
     Args:
         diff: The diff.
         calm: Without lines that change in the amount of whitespace alone; the files keep their places.
+        origins: Where renamed files come from, by path; see `join_renames`.
     """
-    return _kept(diff, calm) if len(diff) <= _KEPT_CHARACTERS else _kept_large(diff, calm)
+    moved = tuple(sorted((origins or {}).items()))
+    return (_kept if len(diff) <= _KEPT_CHARACTERS else _kept_large)(diff, calm, moved)
 
 
-def _outline(diff: str, calm: bool) -> Outline:  # noqa: FBT001 - private
-    files = tuple(map(_calmed, outline(diff).files)) if calm else parse(diff)
+def _outline(diff: str, calm: bool, moved: tuple[tuple[str, str], ...]) -> Outline:  # noqa: FBT001 - private
+    origins = dict(moved)
+    files = map(_calmed, outline(diff, origins=origins).files) if calm else join_renames(parse(diff), origins)
+    files = tuple(files)
     added, deleted = sum(file.added for file in files), sum(file.deleted for file in files)
     return Outline(files, added, deleted, tree(files, range(len(files))), of_diff(files))
 

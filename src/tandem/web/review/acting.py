@@ -141,7 +141,7 @@ _REST = {
     "approval_withdrawn": "withdrew the approval",
     "review_closed": "closed it",
     "attention_raised": "left it to a person",
-    "attention_cleared": "put it back into the queue",
+    "attention_cleared": "had it go on",
     "change_rolled_back": "reverted the change",
 }
 

@@ -19,7 +19,6 @@ from tandem.core.recent import Recent
 from tandem.errors import InvalidInput, NotFound, TandemError, TooLarge
 from tandem.git.hunks import FileDiff, Gap, widened
 from tandem.reviews.page_contract import RoundFile
-from tandem.web.diffs.code import shown
 from tandem.web.diffs.syntax import Budget
 from tandem.web.diffs.views import FileView, Outline, Row, ShownFile, context_rows, fitting, notes, outline, tree
 from tandem.web.diffs.views import view as painted_view
@@ -119,17 +118,11 @@ class FilePart(ShownFile):
         return min(self.lines, OF_ONE_FILE) * _LINE_PIXELS
 
     @property
-    def old_name(self) -> Markup | None:
-        """Where a file came from that git thinks was renamed; both have all their lines."""
-        old = self.review.origins.get(self.path) if self.file.old_path is None else self.file.old_path
-        return shown(old) if old and old != self.path else None
-
-    @property
     def notes(self) -> list[str]:
         """See `ShownFile`."""
         if not self.review.is_calm:
             return notes(self.file)
-        whole = outline(self.review.diff).files[self.index]
+        whole = outline(self.review.diff, origins=self.review.origins).files[self.index]
         hidden = whole.added - self.file.added
         told = [f"{hidden:,} {'line' if hidden == 1 else 'lines'} hidden: only whitespace differs"] if hidden else []
         return [*notes(whole), *told]
@@ -179,11 +172,11 @@ class FilePart(ShownFile):
 
     def _key(self, spot: Spot) -> tuple[str, str, int] | None:
         """The line that a spot is below; None where it is not for sure in the diff that is shown."""
-        path, side, line = spot
+        _, side, line = spot
         # Since a round, the lines before are those of that round; findings know those of the base.
         if line is None or (side == "before" and self.review.since is not None):
             return None
-        return path, "before" if self.file.new_path is None else side, line
+        return self.path, "before" if self.file.new_path is None else side, line
 
     @property
     def unplaced(self) -> list[Spot]:

@@ -85,7 +85,9 @@ def _find(request: PageRequest, review: ReviewView) -> Spot:
     else:
         index, file = 0, source(review)
     found = spot(file, index, "before" if before else "after", number)
-    return found if review.since is not None else replace(found, near=None)
+    if review.since is not None:
+        return found
+    return replace(found, near=None, path=(before and file.old_path) or found.path)
 
 
 def spot(file: FileDiff, index: int, side: Literal["before", "after"], number: int) -> Spot:

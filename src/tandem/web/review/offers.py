@@ -55,8 +55,8 @@ class AvailableActions:
 
     @property
     def comment_why(self) -> str:
-        """Why nothing can be said about a line."""
-        return self.against["claim"] if self.comment_how == "none" else ""
+        """Why nothing said about a line goes with a verdict."""
+        return "" if self.comment_how == "verdict" else self.against["claim" if self.against["release"] else "verdict"]
 
 
 def offers(view: ReviewView) -> AvailableActions:
@@ -204,7 +204,8 @@ def _withdraw(view: ReviewView) -> str:
 
 
 def _retry(view: ReviewView) -> str:
-    if view.status.attention is None or State(view.state) is not State.PENDING:
+    is_stopped = State(view.state) is State.CHANGES_REQUESTED and view.status.next_action == "escalate"
+    if not is_stopped and (view.status.attention is None or State(view.state) is not State.PENDING):
         return "It needs no person's attention."
     return "" if view.person else _NAMELESS
 
@@ -236,23 +237,26 @@ def remarks(view: ReviewView) -> list[Remark]:
     if diff is None:
         path = view.proposal.path or "description"
         return [_remark(view, one) for one in of_text(path, view.proposal.description or "")]
-    found = outline(diff)
+    found = outline(diff, origins=view.origins)
     sizes = [sum(hunk.old_count + hunk.added for hunk in file.hunks) for file in found.files]
     long = [Location(at, found.files[at].path, at=OF_ONE_FILE) for at, size in enumerate(sizes) if size > OF_ONE_FILE]
     parts = counted(len(long), "file shown in parts", "files shown in parts", long)
+    moved = [Location(at, file.path) for at, file in enumerate(found.files) if file.path in view.origins]
+    folded = "whose unchanged lines are folded"
+    renames = counted(len(moved), f"renamed file, {folded}", f"renamed files, {folded}", moved)
     of_whole = of_round(drawn=view.proposal.drawn, notes=view.proposal.notes)
-    unusual = (*of_whole, *found.unusual, *parts)
+    unusual = (*of_whole, *found.unusual, *parts, *renames)
     return [*_hidden(view), *_other_pages(view, len(found.files)), *(_remark(view, one) for one in unusual)]
 
 
-def whitespace_lines(diff: str) -> int:
+def whitespace_lines(diff: str, origins: Mapping[str, str]) -> int:
     """How many lines of a diff change in whitespace alone."""
-    return outline(diff).added - outline(diff, calm=True).added
+    return outline(diff, origins=origins).added - outline(diff, origins=origins, calm=True).added
 
 
 def _hidden(view: ReviewView) -> list[Remark]:
     """What says that this page leaves lines out, if it does."""
-    count = whitespace_lines(view.proposal.diff or "") if view.is_calm else 0
+    count = whitespace_lines(view.proposal.diff or "", view.origins) if view.is_calm else 0
     what = f"{count:,} changed {'line' if count == 1 else 'lines'} hidden on this page: only whitespace differs"
     return [Remark(what, [(shown("show all"), view.link(whitespace=None) + "#change")], 0)] if count else []
 

@@ -74,7 +74,7 @@ def _diff_values(view: ReviewView, first: int) -> dict[str, Any]:
     made = parts_of(view, found)
     return {
         "outline": found,
-        "hidden": whitespace_lines(view.diff) if view.is_calm else 0,
+        "hidden": whitespace_lines(view.diff, view.origins) if view.is_calm else 0,
         "first": first,
         "firsts": range(0, len(found.files), MOST_FILES),
         "parts": made,

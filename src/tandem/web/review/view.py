@@ -52,8 +52,8 @@ class ReviewView:
         since: The earlier round that the shown one is compared with; None for the whole change.
         mode: How diffs are laid out.
         shape: What the content is: a diff, a document (a text with a path, or a plan), or another text.
-        spots: By path, where each finding stands in the shown round.
-        origins: Where renamed files of the shown change came from, by path.
+        spots: Where each finding stands in the shown round, by path; by the path after of a file that was renamed.
+        origins: Where renamed files of the shown round came from, by path.
         person: Who looks; empty if they have not said their name.
         roles: What their token is for; None where none is needed, which is everything.
         more: What else the address says (`show` for documents, `view` and `whitespace` for diffs), kept in links.
@@ -194,7 +194,7 @@ class ReviewView:
     @property
     def outline(self) -> Outline:
         """The change as the page shows it. Takes a while: call it in a thread."""
-        return outline(self.diff, calm=self.is_calm)
+        return outline(self.diff, calm=self.is_calm, origins=self.origins)
 
     @property
     def base(self) -> str:
@@ -238,9 +238,11 @@ async def load(request: PageRequest, *, events: bool = False, interdiff: bool = 
     while page is not None and len(entries) < _MOST_ENTRIES and _letters(entries) < _MOST_LETTERS:
         following: Discussion = await request.call("get_discussion", review_id=review_id, limit=200, page=page)
         entries, page = entries + following.entries, following.next_page
+    origins = {file.path: file.old_path for file in shown.affected_files if file.old_path}
+    moved = {old: path for path, old in origins.items()}
     spots: dict[str, list[Spot]] = {}
-    for one in review.findings:
-        spots.setdefault(spot_of(one)[0], []).append(spot_of(one))
+    for spot in map(spot_of, review.findings):
+        spots.setdefault(moved.get(spot[0], spot[0]), []).append(spot)
     return ReviewView(
         review=review,
         discussion=entries,
@@ -251,7 +253,7 @@ async def load(request: PageRequest, *, events: bool = False, interdiff: bool = 
         mode="split" if (view or request.http.cookies.get(MODE_COOKIE)) == "split" else "unified",
         shape=_shape(shown),
         spots=spots,
-        origins={} if since else {file.path: file.old_path for file in shown.affected_files if file.old_path},
+        origins=origins,
         person=request.person.name,
         roles=None if request.person.access is None else request.person.access.roles,
         more={

@@ -14,10 +14,10 @@
     else sessionStorage.removeItem(KEY);
   }
 
-  // An item is `open` in its editor, and `added` to the verdict on a round. Its lines are those of its own round; a line
-  // before the change since a round is one of that round.
+  // An item is `open` in its editor, and `added` to the next verdict, also if that is on a later round. Its lines are
+  // those of its own round; a line before the change since a round is one of that round.
   const shownRound = () => acts().dataset.round;
-  const isAdded = (item) => item.added === shownRound() && !item.open;
+  const isAdded = (item) => item.added && !item.open;
   const written = () => items.filter((item) => item.body.trim());
   const ready = () => written().filter(isAdded);
   const marks = (item) => [item.severity || "minor", item.category, (item.suggestion ?? null) !== null && "with a suggestion", item.pre_existing && "was there before"].filter(Boolean).join(" · ");
@@ -39,7 +39,8 @@
     if (!file) return "the whole change";
     return `${file}${number ? `:${number}` : ""}${end ? `–${end}` : ""}${item.removed ? " (a removed line)" : ""}`;
   };
-  const told = (item) => (isElsewhere(item) ? `Your draft from round ${item.round}` : item.added ? "Draft, not sent yet" : "Draft");
+  const told = (item) => (isElsewhere(item) ? `Your draft from round ${item.round}` : "Draft") + (item.added ? ", not sent yet" : "");
+  const named = (item) => (isElsewhere(item) ? `${where(item)} (your draft from round ${item.round})` : where(item));
 
   // What a finding may say besides; no suggestion is not the same as an empty one, which deletes the lines.
   const details = ({ category, failure, suggestion, pre_existing }) => ({ category: category || null, failure: failure || null, suggestion: suggestion ?? null, pre_existing: pre_existing || null });
@@ -82,9 +83,9 @@
       for (const item of going) window.tandemSaved?.take(body, item.id, item);
     },
     // What a verdict would leave behind, in words.
-    unsent: () => written().filter((item) => !isAdded(item)).map((item) => (isElsewhere(item) ? `${where(item)} (${told(item).toLowerCase()})` : where(item))),
+    unsent: () => written().filter((item) => !isAdded(item)).map(named),
     addAll() {
-      for (const item of written()) Object.assign(item, { open: false, added: shownRound() });
+      for (const item of written()) Object.assign(item, { open: false, added: true });
       save();
       show();
     },
@@ -98,11 +99,14 @@
 
   // ------------------------------------------------------------------------------------------- places
 
+  // A line before the change has the path before of a file that was renamed.
+  const pathOf = ({ dataset }, side) => (side === "before" && dataset.oldPath) || dataset.path;
+
   function rowAt(at, number) {
     if (!at) return null;
     const side = at.side || "after";
     for (const table of document.querySelectorAll("#change table.diff[data-path]")) {
-      if (table.dataset.path !== at.file) continue;
+      if (pathOf(table, side) !== at.file) continue;
       const link = table.querySelector(`a[data-side="${side}"][data-line="${number}"]`);
       if (link) return link.closest("tr");
     }
@@ -111,7 +115,7 @@
 
   const lineAt = (at) => rowAt(at, at?.end || at?.number) || rowAt(at, at?.number);
   const lineOf = (item) => lineAt(spot(item));
-  const fileAt = (path) => [...document.querySelectorAll("#change .file[data-path]")].find((one) => one.dataset.path === path);
+  const fileAt = (path) => [...document.querySelectorAll("#change .file[data-path]")].find(({ dataset }) => path && [dataset.path, dataset.oldPath].includes(path));
   // A finding on no line is one on the file.
   const headOf = (item) => (!item.number && fileAt(spot(item)?.file)?.querySelector(".file-head")) || null;
   const elementOf = (item) => lineOf(item) || headOf(item);
@@ -229,6 +233,11 @@
     for (const field of form.elements) if (field.matches("input, textarea, select")) field.value = item[field.name] ?? field.value;
     function range() {
       const isOld = isElsewhere(item);
+      const { commentHow, commentWhy } = acts().dataset;
+      const mayClaim = document.getElementById("claim-form") !== null;
+      const isSent = `It is sent with your verdict${mayClaim && item.claims ? ", once you claim the review" : ""}.`;
+      const hint = commentHow === "verdict" ? isSent + (mayClaim && !item.claims ? " Writing it claims the review." : "") : `It is kept as your draft. ${commentWhy}`;
+      if (severity) form.querySelector("[data-comment-hint]").textContent = hint;
       form.querySelector(".comment-where").textContent = `${severity ? "Finding" : "Message"} on ${where(item)}${isOld ? ` · ${told(item).toLowerCase()}` : ""}`;
       quote.textContent = (isOld && item.quote) || "";
       quote.hidden = !quote.textContent;
@@ -263,7 +272,7 @@
       // What was begun for a verdict does not become a message because the claim is over.
       const isVerdict = acts().dataset.commentHow === "verdict";
       if (!severity && acts().dataset.commentHow === "message") return sendNow(item, "message");
-      Object.assign(item, { open: false, added: isVerdict ? shownRound() : null });
+      Object.assign(item, { open: false, added: isVerdict });
       save();
       show();
       if (!isVerdict) tellKept();
@@ -276,9 +285,7 @@
   }
 
   function tellKept(cause) {
-    const { commentHow, commentWhy, current } = acts().dataset;
-    const remedy = current === undefined ? "There is a newer round: show it and claim it" : "You do not hold the review: claim it";
-    const why = cause || (commentHow === "none" ? commentWhy : `${remedy} to send this with your verdict.`);
+    const why = cause || acts().dataset.commentWhy || "You do not hold the review: claim it to send this with your verdict.";
     const notice = document.getElementById("notice");
     notice.textContent = `Not sent, kept as your draft. ${why}`;
     notice.hidden = false;
@@ -299,13 +306,13 @@
     box.replaceChildren();
     if (going.length) box.append(said("p", "", `${going.length} finding${going.length === 1 ? "" : "s"} go${going.length === 1 ? "es" : ""} with it:`));
     const links = said("p", "facts", "");
-    for (const item of going.filter(elementOf)) {
-      const element = lineOf(item) || headOf(item).parentElement;
-      const link = said("a", "", where(item));
-      link.href = "#" + (element.id || element.querySelector("[id]")?.id || "");
+    for (const item of going) {
+      const element = lineOf(item) || headOf(item)?.parentElement;
+      const link = said("a", "", named(item));
+      if (element) link.href = "#" + (element.id || element.querySelector("[id]")?.id || "");
       links.append(link);
     }
-    if (links.children.length) box.append(links);
+    if (going.length) box.append(links);
     for (const item of strays) {
       const cell = cells.get(item.id) || document.createElement("div");
       cell.dataset.row = item.id;
@@ -370,9 +377,9 @@
     if (box.dataset.commentHow === "none") return explain(link.closest("tr"), box.dataset.commentWhy);
     const { id } = link.closest("[id]");
     history.replaceState(history.state, "", `#${id}`); // a link to the line, for others
-    const file = table.dataset.path;
     const number = Number(link.dataset.line);
     const side = link.dataset.side || "after";
+    const file = pathOf(table, side);
     const there = items.filter((item) => spot(item)?.file === file && spot(item).side === side);
     const begun = isMore && there.findLast((item) => item.open);
     if (begun) reach(begun, number);

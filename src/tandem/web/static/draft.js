@@ -49,7 +49,8 @@
     all();
     // Loading the page again opens the same files, and so finds what was typed in them.
     const paths = [...document.querySelectorAll("input[name^='path:']")].map((input) => ["path", input.value]);
-    if (paths.length) history.replaceState(null, "", `${location.pathname}?${new URLSearchParams(paths)}`);
+    const round = document.getElementById("draft").dataset.round;
+    if (paths.length) history.replaceState(null, "", `${location.pathname}?${new URLSearchParams([["round", round], ...paths])}`);
   });
   window.addEventListener("load", all);
 })();

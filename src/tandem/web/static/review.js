@@ -78,21 +78,47 @@
       file.classList.add("loading");
       loading.set(
         file.id,
-        fill(file, link.dataset.load).catch(() => {}).finally(() => {
+        fill(file, link.dataset.load).then((isShown) => {
           loading.delete(file.id);
           file.classList.remove("loading");
-          if (!file.querySelector("a[data-load]")) file.dataset.state = "shown";
-          prepare(file);
+          if (isShown) file.dataset.state = "shown";
+          else tellMissing(link);
         }),
       );
     }
     return loading.get(file.id);
   }
 
-  // Each file is its own source: of many requests of one source, htmx drops all but two.
-  function fill(file, address) {
-    const target = `#${bodyOf(file).id}`;
-    return htmx.ajax("GET", address, { source: file, target, select: target, swap: "outerHTML" });
+  // Whether its lines came. Each file is its own source: of many requests of one source, htmx drops all but two.
+  async function fill(file, address) {
+    const before = bodyOf(file);
+    const target = `#${before.id}`;
+    await htmx.ajax("GET", address, { source: file, target, select: target, swap: "outerHTML" }).catch(() => {});
+    const isShown = bodyOf(file) !== before;
+    file.toggleAttribute("data-missing", !isShown);
+    prepare(file);
+    keepLine();
+    return isShown;
+  }
+
+  function tellMissing(link) {
+    const told = link.parentElement.querySelector(".problem") || link.parentElement.insertBefore(document.createElement("span"), link.nextSibling);
+    told.className = "problem";
+    told.textContent = "Not loaded: the broker did not answer. Its lines come when it is back.";
+  }
+
+  // What the broker did not give comes once it answers again.
+  document.addEventListener("tandem-fetched", () => {
+    for (const file of all(".file[data-missing]", root)) load(file);
+    highlight(".file[data-missing] ");
+  });
+
+  // What was left plain for want of time comes highlighted when the page is there.
+  function highlight(among = "") {
+    for (const table of all(`${among}table[data-plain]`, root)) {
+      const file = table.closest(".file");
+      if (file?.dataset.address) fill(file, file.dataset.address);
+    }
   }
 
   const seen = new IntersectionObserver(
@@ -129,9 +155,26 @@
     return place;
   }
 
+  // Where the address leads stays in sight while the page grows above it, until the person moves on. What came again
+  // is marked by the browser only when it goes there again.
+  let isLed = false;
+
+  function keepLine() {
+    const { hash } = location;
+    const place = document.getElementById(hash.slice(1));
+    if (!isLed || !place?.checkVisibility()) return;
+    if (place.matches(":target")) place.scrollIntoView({ behavior: "instant" });
+    else location.replace(hash);
+  }
+
+  for (const kind of ["wheel", "touchmove", "keydown", "pointerdown"]) {
+    document.addEventListener(kind, () => (isLed = false), { passive: true, capture: true });
+  }
+
   // To a line, by the page's address. The browser marks and shows what the address names once it is there.
   async function showLine() {
     const { hash } = location;
+    isLed = hash !== "";
     if (document.getElementById(hash.slice(1))?.checkVisibility()) return;
     const name = /^#(f\d+)-[LR]\d+$/.exec(hash)?.[1];
     const file = files().find((one) => one.id === name);
@@ -147,7 +190,7 @@
   }
 
   async function showFinding({ hash, dataset: { path } }) {
-    const file = files().find((one) => one.dataset.path === path);
+    const file = files().find((one) => [one.dataset.path, one.dataset.oldPath].includes(path));
     const place = await reveal(file, hash.slice(1));
     if (!place) return;
     history.replaceState(history.state, "", hash);
@@ -308,13 +351,11 @@
     if (file.dataset.state === "viewed") fold(file, false);
     watch(file);
   }
-  // What was left plain for want of time comes highlighted when the page is there.
-  for (const table of all("table[data-plain]", root)) {
-    const file = table.closest(".file");
-    const link = file?.dataset.address;
-    if (link) fill(file, link).then(() => prepare(file));
-  }
+  highlight();
   requestAnimationFrame(followScroll);
   window.addEventListener("hashchange", showLine);
   showLine();
+  // A page that is loaded again, or gone back to, is where it was left.
+  if (performance.getEntriesByType("navigation")[0].type !== "navigate") isLed = false;
+  new ResizeObserver(keepLine).observe(root);
 })();
