@@ -310,11 +310,10 @@ def me(
     found = CallerName(stated, "TANDEM_AGENT") if (stated := os.environ.get("TANDEM_AGENT")) else caller()
     is_quiet = person.is_quiet()
     quiet = f"Your agents {_QUIETLY}; 'tandem me quiet --off' ends that. " if is_quiet else ""
+    said = f"You are {found.name}: from {found.source}"
     if found.name is None and has_token():
         found = CallerName(None, TOKEN_VARIABLE)
-        said = f"{quiet}The broker calls you by the name of the access token in {TOKEN_VARIABLE}"
-        return tell({**asdict(found), "quiet": is_quiet}, said, as_json=as_json)
-    if found.name is None:
+        said = f"The broker calls you by the name of the access token in {TOKEN_VARIABLE}"
+    elif found.name is None:
         raise NotFound(f"{quiet}There is no name for you yet. Say it once: tandem me {suggested() or 'NAME'}")
-    said = f"{quiet}You are {found.name}: from {found.source}"
-    return tell({**found._asdict(), "quiet": is_quiet}, said, as_json=as_json)
+    return tell({**found._asdict(), "quiet": is_quiet}, f"{quiet}{said}", as_json=as_json)
