@@ -93,7 +93,7 @@ async def test_an_approval_from_the_list_is_the_persons(at: Stage, review_id: st
     await at.press("ctrl+s")
     found = await at.becomes(review_id, "approved")
     assert (found.verdict, found.reviewer_id) == ("approved", PERSON)
-    await at.shows(f"{PERSON} approved.")
+    await at.shows(f"{PERSON} approved on round 1.")
     await at.press("escape")
     await at.shows("Waiting on others (1)")
 

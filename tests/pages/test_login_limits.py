@@ -95,7 +95,7 @@ def test_a_reviewer_reviews_under_their_own_name_and_does_not_speak_for_the_prop
     expect(page.get_by_text("You hold it.")).to_be_visible()
     write(page, "Message as the reviewer", "Which colour?", "Send the message")
     expect(page.locator("#stream")).to_contain_text("Which colour?")
-    write(page, "Your verdict", "White.", "Request changes")
+    write(page, "Your verdict on round 1", "White.", "Request changes")
     expect(page.locator("#acts")).to_contain_text("Changes were requested by rita")
     assert guarded.status(two.own_review)["reviewer_id"] == "rita"
 

@@ -103,11 +103,9 @@ class ConnectionOptions:
         self.broker, self.project, self.agent = broker, project, agent
         self.as_json, self.new, self.data_dir = as_json, new, data_dir
 
-    def of(self, project: str | None, *, new: bool) -> ConnectionOptions:
-        """The same for a project."""
-        return ConnectionOptions(
-            self.broker, project, self.agent, as_json=self.as_json, new=new, data_dir=self.data_dir
-        )
+    def changed(self, **options: Any) -> ConnectionOptions:
+        """The same but for these."""
+        return ConnectionOptions(**{**vars(self), **options})
 
     def session(self, location: BrokerLocation | None = None) -> Session:
         """Calls to the broker: by the one rule of `bridge.location`, or to one that is known already."""

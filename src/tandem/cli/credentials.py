@@ -59,7 +59,7 @@ def create_token(
     """Create an access token. It is printed once, alone on standard output; instructions go to standard error."""
     arguments = given(name=name, roles=role, project=project, days=days, idempotency_key=idempotency_key)
     # Not the project of the folder that we happen to be in: what a token is for, somebody has to say.
-    made = _made("create_token", arguments, options.of(project, new=new))
+    made = _made("create_token", arguments, options.changed(project=project, new=new))
     if isinstance(made, Exit):
         return made
     if not made.token.startswith(_OF_TOKENS):
@@ -118,7 +118,7 @@ def add_webhook(
     location = locate(options.broker, ".", options.data_dir)
     stated["proof"] = proof.prove(proof.keys(location.data_dir), proof_facts(stated)) or None
     arguments = given(**stated, idempotency_key=idempotency_key)
-    made = _made("add_webhook", arguments, options.of(project, new=new), location)
+    made = _made("add_webhook", arguments, options.changed(project=project, new=new), location)
     if isinstance(made, Exit):
         return made
     if not made.secret.startswith(SECRET_PREFIX):

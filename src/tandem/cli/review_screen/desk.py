@@ -265,7 +265,7 @@ class ScreenClient:
     async def introduce(self, person: str) -> None:
         """Name who is calling, from now on."""
         self.person = person
-        self._options = replace(self._options, agent=person)
+        self._options = self._options.changed(agent=person)
         await self._change_to(self._connected())
 
     async def _look_again(self) -> None:
