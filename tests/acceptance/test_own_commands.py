@@ -57,6 +57,11 @@ def test_an_agent_in_the_same_folder_is_refused(shell: Shell, others: Desk, envi
     others.claim(review)
     with others.unchanged(review):
         refused(approves(shell, review, **environment))
+        for name in ("alice", "bob"):
+            settled = ("findings", "answer", review, "fn_1", "verified", "--agent", name, "--json")
+            refused(shell.run(*settled, **environment))
+    removed = shell.run("lessons", "remove", "fn_1", "--json", **environment)
+    assert (removed.status, removed.envelope["error"]["code"]) == (1, "FORBIDDEN"), removed
     # A person in the same folder is not their agent.
     assert approves(shell, review).status == 0
     assert others.is_open_for(others.status(review)["digest"])

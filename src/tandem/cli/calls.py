@@ -41,6 +41,10 @@ _CHECKED = {
     "pending": Exit.WAITING,
     "doubtful": Exit.WAITING,
 }
+_OF_PERSONS = {
+    "override_gate": "An override lets unapproved content through.",
+    "remove_lesson": "The same finding would count again.",
+}
 _ASKING = frozenset({"message", "question", "verdict"})
 _MOST_ENTRIES = 200
 _UNDECIDED = frozenset({"pending", "claimed", "in_review"})
@@ -288,14 +292,14 @@ def call(
     Raises:
         TandemError: The broker refused, or cannot be reached.
     """
-    if operation.name == "override_gate":
-        persons.refuse_agents("An override lets unapproved content through.")
+    if operation.name in _OF_PERSONS:
+        persons.refuse_agents(_OF_PERSONS[operation.name])
     condition = wait_condition(operation.name, arguments) if wait else None
     with options.session() as session:
         given = with_project(operation, arguments, session, options)
         if operation.name == "create_review":
             given = persons.marked(given)
-        elif operation.name in persons.REVIEWING:
+        elif operation.name in persons.REVIEWING and given.get("answer") not in ANSWERS:
             persons.refuse(session, given.get("review_id"))
         elif operation.name == "withdraw_approval":
             persons.refuse_withdrawal(session, given, persons.caller(options.agent).name)

@@ -33,7 +33,7 @@ _LONGEST = 200
 YesOption = Annotated[bool, Option("--yes", hidden=True)]
 """Answers nothing: all that these commands ask loosens a gate. Scripts of earlier versions may have it."""
 
-REVIEWING = frozenset({"claim_review", "submit_verdict"})
+REVIEWING = frozenset({"claim_review", "submit_verdict", "answer_finding"})
 
 
 def refuse_agents(question: str) -> None:
