@@ -70,6 +70,11 @@ class ScreenDraft:
     choice: str | None = None
     more: dict[str, str | bool] = field(default_factory=dict[str, str | bool])
 
+    @property
+    def is_written(self) -> bool:
+        """Whether it has words of the person's own; a suggestion begins with the lines that it is for."""
+        return any(str(one).strip() for one in (self.text, *map(self.more.get, ("category", "failure"))) if one)
+
     def clear(self) -> None:
         """Forget it, as it has been sent."""
         self.text, self.choice, self.more = "", None, {}
@@ -129,8 +134,11 @@ class Drafts:
 
     def unsent(self) -> list[str]:
         """The reviews for which something was typed and not sent."""
-        texts = [review_id for (review_id, _), draft in self._texts.items() if draft.text.strip()]
-        return sorted({*texts, *self._answers})
+        return sorted({*self.typed(), *self._answers})
+
+    def typed(self, purpose: str = "") -> set[str]:
+        """The reviews for which a text was typed and not sent, in dialogs whose purpose begins like this."""
+        return {one for (one, what), draft in self._texts.items() if draft.is_written and what.startswith(purpose)}
 
 
 @dataclass(frozen=True, slots=True)

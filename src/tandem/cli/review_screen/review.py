@@ -27,8 +27,8 @@ from tandem.cli.review_screen.programs import edited, open_in_window
 from tandem.cli.review_screen.screens import Composer, LiveScreen, Question, details, host
 from tandem.cli.review_screen.texts import DiscussionView, MarkdownView
 from tandem.core.texts import is_too_much_markdown
-from tandem.core.visible import visible, visible_line
-from tandem.errors import TandemError
+from tandem.core.visible import is_blank, visible, visible_line
+from tandem.errors import InvalidInput, TandemError
 from tandem.present.keys import key_of
 from tandem.reviews.answers import DiscussionEntry
 from tandem.reviews.draft_contract import as_finding
@@ -304,7 +304,7 @@ class ReviewScreen(LiveScreen):
         found = self._judged("A verdict is for the current round.")
         if found is None:
             return
-        if self.unusual or found.drafts or self.desk.drafts.answers(self.review_id) or texts.gate(found):
+        if self.unusual or found.drafts or self.review_id in self.desk.drafts.unsent() or texts.gate(found):
             self.action_verdict("approved")
         else:
             given = self.desk.decide(found, found.proposal.round, "approved", "", secrets.token_hex(16))
@@ -348,12 +348,11 @@ class ReviewScreen(LiveScreen):
         if gate := texts.gate(reading):
             said.append(gate)
         drafts = self.desk.drafts
-        unsent = (
-            (len(reading.drafts), "finding"),
-            (len(drafts.answers(self.review_id)), "answer"),
-        )
+        unsent = ((len(reading.drafts), "finding"), (len(drafts.answers(self.review_id)), "answer"))
         if with_it := [f"{number} {name}{'s' if number > 1 else ''}" for number, name in unsent if number]:
             said.append(f"Goes with it: {' and '.join(with_it)}.")
+        if self.review_id in drafts.typed("finding "):
+            said.append("Not with it: the finding that you began and left. Go on with it at its line.")
         earlier = [(spot, one) for spot, one in reading.unsent if one.round != reading.proposal.round]
         said += [f"{visible_line(spot.place)}: your draft from round {one.round}." for spot, one in earlier]
         return "\n".join(said)
@@ -404,7 +403,9 @@ class ReviewScreen(LiveScreen):
             round_of, spot = self._since, replace(spot, side="new")
 
         async def keep(severity: str, claim: str, _key: str) -> None:
-            said = {k: v for k, v in draft.more.items() if (v != lines if k == "suggestion" else str(v).strip())}
+            said = {k: v for k, v in draft.more.items() if (v != lines if k == "suggestion" else v and str(v).strip())}
+            if said and known is None and is_blank(claim):
+                raise InvalidInput("Say the fault first: the other fields go with it.", field="claim")
             drafts = await self.desk.keep(self.review_id, round_of, spot, known, severity=severity, body=claim, **said)
             self.reading = replace(self.reading or reading, drafts=drafts)
 
