@@ -161,6 +161,8 @@ class Shop:
     """A project with its reviews, by their ids, and its threshold."""
 
     threshold: str = "major"
+    has_tokens: bool = False
+    """Whether it is certain who is a person."""
     reviews: dict[str, Reviewed] = field(default_factory=dict[str, "Reviewed"])
     clock: Iterator[int] = field(default_factory=itertools.count)
 
@@ -177,23 +179,29 @@ class Shop:
         kept = [one for one in blocking if not review.has_settled(one, whose[one.born], here)]
         return [one for one in kept if not is_person or (one.is_person and not one.is_request)]
 
-    def going_on(self, content: str, parent: str | None) -> list[ModelFinding]:
-        """The open findings of the parent of a new review, and those on its content without approval."""
+    def _going_on(self, content: str, parent: str | None) -> list[tuple[ModelFinding, Reviewed]]:
         came_from = {id(one): other for other in self.reviews.values() for one in other.findings.values()}
         there = self.reviews[parent].findings.values() if parent else ()
         known = [(one, True) for one in there if one.state in UNSETTLED]
         for other in self.reviews.values():
             met = other.met_by(content, lambda _, at=other: at.is_over)
             known += ((one, stands) for one, stands in met if other.is_over or one.state in SETTLED or stands)
+        return [(one, came_from[id(one)]) for one in newest(known, as_is=True)]
+
+    def going_on(self, content: str, parent: str | None) -> list[ModelFinding]:
+        """The open findings of the parent of a new review, and those on its content without approval."""
         return [
             replace(
-                back(one),
-                round=0,
-                settled_round=0,
-                changed=one.changed or one.differs(came_from[id(one)].content_of(one), content),
+                back(one), round=0, settled_round=0, changed=one.changed or one.differs(other.content_of(one), content)
             )
-            for one in newest(known, as_is=True)
+            for one, other in self._going_on(content, parent)
         ]
+
+    def stopped_after(self, content: str, parent: str | None) -> int | None:
+        """After how many rounds a new review waits for a person, as one does that it goes on with; None if none."""
+        known = [self.reviews[parent]] if parent else []
+        known += (other for one, other in self._going_on(content, parent) if back(one).blocks(self.threshold))
+        return max((after for one in known if (after := one.stopped_after) is not None), default=None)
 
     def lesson(self, known_by: tuple[str, ...] | None, severity: str) -> ModelFinding | None:
         """The first that was refuted before, at least as grave."""
@@ -246,6 +254,25 @@ class Reviewed(ModelReview):
     approved_at: str = "major"
     """The threshold at which it was approved."""
     touched: int = 0
+    objections: int = 0
+    objected_round: int = 0
+    waited: int | None = None
+    """After how many such rounds it was closed while it waited for a person, who did not close it."""
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether only a person has it go on."""
+        is_ended = self.state == "changes_requested" or self.objected_round < self.round
+        return self.attention or (self.objections >= MOST and is_ended)
+
+    @property
+    def stopped_after(self) -> int | None:
+        """After how many rounds it waits for a person, or did when it was closed; None if it does not."""
+        return self.waited if self.state == "closed" else self.objections if self.is_stopped else None
+
+    def _object(self) -> None:
+        if self.objected_round != self.round:
+            self.objections, self.objected_round = self.objections + 1, self.round
 
     @property
     def content(self) -> str:
@@ -269,6 +296,7 @@ class Reviewed(ModelReview):
     def _begin_round(self, content: Round) -> None:
         before, after = self.content, content.content
         super()._begin_round(content)
+        self.attention |= self.objections >= MOST
         back = {name: one for name, one in self.findings.items() if self._is_back(one, before, after)}
         self.findings |= {
             name: replace(one, state="reopened", reopenings=one.reopenings + 1) for name, one in back.items()
@@ -321,17 +349,28 @@ class Reviewed(ModelReview):
 
     def retry(self, by: Actor) -> None:
         by.require("admin")
-        if self.state != "pending" and not self.attention:
+        if self.state != "pending" and not self.is_stopped:
             raise Refused("INVALID_TRANSITION")
-        if self.attention and not by.is_person:
+        if self.is_stopped and not by.is_person:
             raise Refused("FORBIDDEN")
+        self.objections = 0 if self.is_stopped else self.objections
         self.attention = False
 
-    def close(self) -> None:
+    def close_by(self, by: Actor) -> None:
         if self.state == "closed":
             return
+        is_decided = by.is_person and by.name != self.proposer
+        if self.state not in ("approved", "rejected") and not is_decided:
+            self.waited = self.objections if self.attention or self.objections >= MOST else None
         super().close()
         self.attention = False
+
+    def accept(self, patch_id: str, who: str | None) -> None:
+        is_stopped = self.objections >= MOST and not self.attention
+        super().accept(patch_id, who)
+        if is_stopped and self.held:
+            self._free()
+            self.state, self.asked = "pending", False
 
     def revise(self, author: str, content: str) -> None:
         super().revise(author, content)
@@ -353,6 +392,7 @@ class Reviewed(ModelReview):
         self.approved = None
         self.decided[self.round] = self.content
         self.new = [self._requested(by)] if by.is_person else []
+        self._object()
         if self.state == "approved":
             self.state, self.last_reviewer = "changes_requested", by.name
 
@@ -387,7 +427,11 @@ class Reviewed(ModelReview):
         self.findings, self.new = known, new
         goes_on = stored == said.verdict != "rejected" and not by.is_person and (asks or blocking)
         self.asked = stored == "comment" and by.is_person and not said.found
-        often = self.round >= MOST or late or any(one.reopenings >= MOST for one in blocking)
+        is_decided = by.is_person and (stored == "approved" or (refuses and (self.is_stopped or shop.has_tokens)))
+        if stored != "approved":
+            self._object()
+        often = self.objections >= MOST or late or any(one.reopenings >= MOST for one in blocking)
+        self.objections = 0 if is_decided else self.objections
         self._after_verdict(shop, stored, is_disputed=bool(goes_on and often))
 
     def _stored(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.finding import MAJOR, NIT, answered, found
+from tests.acceptance.finding import MAJOR, NIT, after_rounds, answered, found
 from tests.acceptance.reviewing import OTHER, PROPOSER, REVIEWER, WHY, AgentDesk, Desk, ProposerDesk, edited
 from tests.broker import BrokerProcess
 from tests.databases import ON_BOTH_DATABASES
@@ -504,16 +504,6 @@ def test_p11_the_projects_threshold_holds_for_the_same_content_elsewhere(agents:
     review, other = shop.put_up(diff=edited()), shop.put_up(diff=edited(), phase="2")
     shop.decide(review, "comment", findings=[{**MAJOR, "severity": "minor"}])
     assert agents.decide(other, "approved")["verdict"] == "comment"
-
-
-def after_rounds(agents: AgentDesk, shop: Desk, verdict: str, **more: Any) -> str:
-    """A review that an agent answered in three rounds with the same verdict over a grave finding."""
-    review = shop.put_up(diff=edited())
-    for number in range(1, 4):
-        agents.decide(review, verdict, findings=[{**MAJOR, "claim": f"Fault {number}."}], **more)
-        if number < 3:
-            shop.revise(review, diff=edited(text=f"try {number}"))
-    return review
 
 
 def test_p11_comments_over_what_blocks_end_with_a_person_after_three_rounds(agents: AgentDesk, shop: Desk):

@@ -6,11 +6,14 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.finding import MAJOR, NIT, answered, found
-from tests.acceptance.reviewing import OTHER, PROPOSER, REVIEWER, AgentDesk, Desk, edited
+from tests.acceptance.accessing import Bearer
+from tests.acceptance.finding import MAJOR, NIT, after_rounds, answered, found
+from tests.acceptance.reviewing import OTHER, PROPOSER, REVIEWER, AgentDesk, Desk, ProposerDesk, edited
 from tests.broker import BrokerProcess
 from tests.databases import ON_BOTH_DATABASES
 from tests.git.sandbox import Sandbox, new_file
+
+pytest_plugins = ["tests.acceptance.accessing_brokers"]
 
 
 def test_p11_no_finding_hides_another_where_the_same_content_comes_again(agents: AgentDesk, shop: Desk):
@@ -382,3 +385,87 @@ def test_p11_a_name_with_other_names_in_it_is_one_name(shop: Desk):
     verdict = {"review_id": again, "claim": True, "verdict": "approved", "answers": said}
     shop.refused("SELF_APPROVAL", "submit_verdict", **verdict, reviewer_id=odd)
     assert shop.do("submit_verdict", **verdict, reviewer_id=OTHER)["status"] == "approved"
+
+
+@pytest.mark.parametrize("way", ["same", "follows", "open"])
+def test_p11_a_new_review_waits_for_a_person_as_the_one_that_it_goes_on_with(
+    agents: AgentDesk, shop: Desk, broker: BrokerProcess, way: str
+):
+    review = after_rounds(agents, shop, "changes_requested")
+    why = shop.status(review)["attention"]
+    with ProposerDesk(broker.url, shop.project, agent=PROPOSER) as proposer:
+        for _ in range(2):
+            if way != "open":
+                proposer.do("close_review", review_id=review)
+            changed = edited(text="try 2") if way == "same" else edited(text="else")
+            review = proposer.put_up(diff=changed, parent_id=None if way == "same" else review)
+            status = shop.status(review)
+            assert (status["attention"], status["objections"], status["next_action"]) == (why, 3, "escalate")
+            agents.refused("INVALID_TRANSITION", "claim_review", review_id=review, reviewer_id=OTHER)
+    shop.do("retry_review", review_id=review)
+    status = shop.status(review)
+    assert (status["attention"], status["objections"], status["next_action"]) == (None, 0, "wait")
+    assert agents.do("claim_review", reviewer_id=OTHER)["review_id"] == review
+
+
+@pytest.mark.parametrize("way", ["closed", "rejected"])
+def test_p11_a_person_who_ends_a_review_ends_its_dispute(
+    agents: AgentDesk, shop: Desk, broker: BrokerProcess, way: str
+):
+    review = after_rounds(agents, shop, "changes_requested")
+    if way == "closed":
+        with Desk(broker.url, shop.project, agent="ann") as ann:
+            ann.do("close_review", review_id=review)
+    else:
+        shop.decide(review, "rejected")
+    status = shop.status(shop.put_up(diff=edited(text="try 2"), parent_id=review))
+    assert (status["attention"], status["objections"]) == (None, 0)
+
+
+@pytest.mark.parametrize("how", ["message", "comment", "counter-patch"])
+def test_p11_no_round_follows_three_that_were_objected_to_however_until_a_person_decides(
+    agents: AgentDesk, shop: Desk, how: str
+):
+    review = shop.put_up(diff=edited())
+    text = 0
+    for _ in range(2):
+        generation = 0
+        for number in range(1, 4):
+            assert shop.status(review)["attention"] is None
+            if how != "counter-patch" or number == 1:
+                generation = agents.claim(review, OTHER)
+            if how == "message":
+                agents.say(review, "reviewer", claim_generation=generation)
+            text += 1
+            patch = edited(text=f"try {text}")
+            if how == "counter-patch":
+                given = agents.verdict(review, "comment", generation, counter_patch=patch, round=text)
+                shop.accept(review, given["counter_patch_id"])
+                continue
+            if how == "comment":
+                agents.verdict(review, "comment", generation)
+            shop.revise(review, diff=patch)
+        status = shop.status(review)
+        assert (status["status"], status["next_action"], status["objections"]) == ("pending", "escalate", 3)
+        assert status["attention"] == "3 rounds ended without agreement: a person decides."
+        agents.refused("INVALID_TRANSITION", "claim_review", review_id=review, reviewer_id=OTHER)
+        shop.do("retry_review", review_id=review)
+    shop.approve(review)
+    shop.revise(review, diff=edited(text="more"))
+    assert shop.status(review)["attention"] is None
+
+
+def test_p11_the_count_begins_again_with_the_request_of_who_is_a_person_for_sure(owner: Bearer):
+    with (
+        owner.give("prop", "proposer") as proposer,
+        owner.give("ann", "reviewer", "operator") as ann,
+        owner.give("bot", "reviewer") as bot,
+    ):
+        review = proposer.put_up(diff=edited(), proposer_id="prop")
+        for number in range(1, 5):
+            bot.verdict(review, "comment", bot.claim(review, "bot"))
+            bot.do("release_claim", review_id=review, claim_generation=bot.status(review)["claim_generation"])
+            ann.verdict(review, "changes_requested", ann.claim(review, "ann"))
+            status = proposer.status(review)
+            assert (status["next_action"], status["objections"]) == ("revise", 0)
+            proposer.revise(review, diff=edited(text=f"try {number}"), proposer_id="prop")

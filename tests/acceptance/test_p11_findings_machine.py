@@ -80,6 +80,7 @@ class FindingsMachine(RuleBasedStateMachine):
 
     crew: ClassVar[Crew]
     repo: ClassVar[Sandbox]
+    has_tokens: ClassVar[bool]
 
     @initialize(content=CONTENT)
     def open_shop(self, content: str) -> None:
@@ -88,7 +89,7 @@ class FindingsMachine(RuleBasedStateMachine):
             desk.project = project
         self.desk = self.crew[PERSON][1]
         self.desk.register(self.repo.root)
-        self.shop = Shop()
+        self.shop = Shop(has_tokens=self.has_tokens)
         self.digests: dict[str, str] = {}
         self.seen: dict[str, tuple[ModelFinding, str]] = {}
         self.acted: list[Actor] = []
@@ -164,7 +165,9 @@ class FindingsMachine(RuleBasedStateMachine):
         self.acted.append(actor)
         assert self.digests.setdefault(content, created["digest"]) == created["digest"]
         review, carried = created["review_id"], self.shop.going_on(content, parent)
+        stopped_after = self.shop.stopped_after(content, parent)
         self.shop.reviews[review] = model = fresh(actor.name, content)
+        model.attention, model.objections = stopped_after is not None, stopped_after or 0
         model.touched = next(self.shop.clock)
         self._learn(review, carried)
 
@@ -195,7 +198,7 @@ class FindingsMachine(RuleBasedStateMachine):
         review = self._review(which)
         patch = self.shop.reviews[review].patch
         if step == "close":
-            self._both(who, review, lambda model, _: model.close(), "close_review")
+            self._both(who, review, Reviewed.close_by, "close_review")
         elif patch is not None and step == "accept":
             sent = {"counter_patch_id": patch.id}
             self._both(who, review, lambda model, by: model.accept(patch.id, by.name), "accept_counter_patch", **sent)
@@ -367,6 +370,9 @@ class FindingsMachine(RuleBasedStateMachine):
             row = rows[review]
             assert (row["status"], row["round"]) == (model.state, model.round), row
             assert (row["attention"] is not None) == model.attention, row
+        newest = self._review(-1)
+        if (model := self.shop.reviews[newest]).state != "closed":
+            assert self.desk.status(newest)["objections"] == model.objections
         known = {name: one for model in self.shop.reviews.values() for name, one in model.findings.items()}
         shown = {row["finding_id"]: row for row in self.desk.rows("list_findings", "findings", limit=200)}
         assert {name: facts(row) for name, row in shown.items()} == {name: told(one) for name, one in known.items()}
@@ -411,11 +417,11 @@ def told(one: ModelFinding) -> tuple[object, ...]:
     return (*one.fault, one.author, source, one.state, one.answered_by, one.state == "suppressed")
 
 
-def run_machine(crew: Crew, repo: Sandbox, examples: int) -> None:
+def run_machine(crew: Crew, repo: Sandbox, examples: int, *, has_tokens: bool = False) -> None:
     class Machine(FindingsMachine):
         pass
 
-    Machine.crew, Machine.repo = crew, repo
+    Machine.crew, Machine.repo, Machine.has_tokens = crew, repo, has_tokens
     # No shrinking: the steps of a failure can be read as they are, and each try costs a hundred calls.
     phases = set(Phase) - {Phase.shrink, Phase.explain}
     run_state_machine_as_test(Machine, settings=settings(max_examples=examples, stateful_step_count=30, phases=phases))
@@ -476,5 +482,5 @@ def bearers(owner: Bearer) -> Iterator[Crew]:
 def test_p11_any_history_of_findings_where_the_proposer_has_tokens(
     bearers: Crew, guarded: BrokerProcess, repo: Sandbox
 ):
-    run_machine(bearers, repo, 5)
+    run_machine(bearers, repo, 5, has_tokens=True)
     guarded.assert_intact()

@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache
+from typing import Any
+
+import orjson
 
 from tandem.git.travel import Place
 from tandem.reviews import finding_queries, finding_rules, places
 from tandem.reviews import queries as reviews
 from tandem.reviews.contents import Content
-from tandem.reviews.context import Services
+from tandem.reviews.context import Services, threshold_of
 from tandem.reviews.finding_rules import Finding, blocks
-from tandem.reviews.rounds import Round
-from tandem.reviews.rules import Review
+from tandem.reviews.rounds import Round, why_stopped, with_turn
+from tandem.reviews.rules import Review, State
+from tandem.store import events
 from tandem.store.base import Unit
+from tandem.store.event import EventKind
 
 _NAMED = 10
 """So many approvals elsewhere are named."""
@@ -44,13 +49,32 @@ async def with_places(
     return replace(content, places=found)
 
 
-def copies(unit: Unit, services: Services, review: Review, content: Content) -> tuple[Finding, ...]:
-    """The findings that a new review begins with, at their places; of the whole file where those are unknown."""
+def copies(services: Services, review: Review, content: Content, found: Iterable[Finding]) -> tuple[Finding, ...]:
+    """The findings that a new review goes on with, at their places; of the whole file where those are unknown."""
     here = {"review_id": review.id, "round": 1, "seq": 0, "verdict_id": None, "created_at": review.created_at}
     return tuple(
         _placed(one, content.places.get(one.id))._replace(id=services.clock.new_id("fn"), **here, position=at)
-        for at, one in enumerate(going_on(unit, review.project, review.parent_id, content))
+        for at, one in enumerate(found)
     )
+
+
+def waiting(unit: Unit, services: Services, review: Review, found: Iterable[Finding]) -> Review:
+    """A new review as one that waits for a person where one does whose findings block it, or its parent."""
+    threshold = threshold_of(unit, services, review.project)
+    parents = [review.parent_id] if review.parent_id else []
+    names = sorted({*parents, *(one.review_id for one in found if blocks(one, threshold))})
+    waits = [one for one in (_stopped(unit, name) for name in names) if one["attention"]]
+    return with_turn(review._replace(**max(waits, key=lambda one: one["objections"]))) if waits else review
+
+
+def _stopped(unit: Unit, review_id: str) -> dict[str, Any]:
+    """Why a review waits for a person, or did when it was closed without one, and after how many rounds."""
+    known = reviews.get(unit, review_id)
+    if known.state != State.CLOSED:
+        return {"attention": why_stopped(known) if known.is_stopped else None, "objections": known.objections}
+    closings = events.list_newest(unit, 1, subject=review_id, kind=EventKind.REVIEW_CLOSED)
+    said: dict[str, Any] = orjson.loads(closings[0].data) if closings else {}
+    return {"attention": said.get("attention"), "objections": said.get("objections", 0)}
 
 
 def _placed(one: Finding, place: Place | None) -> Finding:

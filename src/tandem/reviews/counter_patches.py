@@ -19,7 +19,7 @@ from tandem.reviews.context import Services
 from tandem.reviews.page_contract import CheckCounterPatch, CounterPatchCheck, CounterPatchDraft, DraftCounterPatch
 from tandem.reviews.queries import RoundContent
 from tandem.reviews.requests import AcceptCounterPatch, RejectCounterPatch
-from tandem.reviews.rounds import CounterPatch, Round, Verdict, next_round, record_speaker, with_turn
+from tandem.reviews.rounds import CounterPatch, Round, Verdict, disagreement, next_round, record_speaker, with_turn
 from tandem.reviews.rules import Action, Review, step
 from tandem.reviews.writing import CounterPatchEnd, Rows
 from tandem.store import ledger
@@ -60,7 +60,9 @@ async def accept_counter_patch(services: Services, caller: Caller, request: Acce
     def work(unit: Unit) -> CounterPatchDecided:
         before = reviews.get(unit, request.review_id, lock=True)
         patch = _pending(unit, caller, before, request.counter_patch_id, Action.ACCEPT_COUNTER_PATCH)
-        found = step(Action.ACCEPT_COUNTER_PATCH, before)
+        # A claim does not outlast the rounds after which a person decides.
+        is_stopped = before.attention is None and disagreement(before) is not None
+        found = step(Action.REVISE if is_stopped else Action.ACCEPT_COUNTER_PATCH, before)
         now = services.clock.now_us()
         actor = caller.agent or before.proposer_id
         before = clear_failures(unit, before, actor, now)

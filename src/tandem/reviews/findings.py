@@ -35,8 +35,8 @@ from tandem.reviews.finding_contract import (
 )
 from tandem.reviews.finding_rules import ANSWERS, Finding, blocks, may_settle
 from tandem.reviews.requests import SubmitVerdict
-from tandem.reviews.rounds import Round, Verdict, objected, record_speaker, reset_turn
-from tandem.reviews.rules import MOST_OBJECTIONS, Action, Review, State, step
+from tandem.reviews.rounds import Round, Verdict, disagreement, objected, record_speaker, reset_turn
+from tandem.reviews.rules import Action, Review, State, step
 from tandem.reviews.writing import Rows
 from tandem.store import pages
 from tandem.store.base import Unit
@@ -77,7 +77,7 @@ class Ruling(NamedTuple):
         attention: Why a person decides next; None if none has to.
         notes: What became of the verdict, in words, where it is not the one that was given.
         how: How it speaks, as in `record_speaker`.
-        goes_on: Whether it is a person's decision how a review goes on that waited for one.
+        goes_on: Whether a person decided, after which the rounds are counted anew.
     """
 
     verdict: str
@@ -198,7 +198,9 @@ def ruled(
     if is_person or given.verdict == "rejected":
         # A person's comment in words alone asks something; findings speak for themselves.
         how = "question" if given.verdict == "comment" and not found else "verdict"
-        return Ruling(given.verdict, rows, notes=notes, how=how, goes_on=refuses and review.is_stopped)
+        # Without tokens agents may pass for persons: their requests count, as those of agents do.
+        goes_on = refuses and (review.is_stopped or caller.access is not None)
+        return Ruling(given.verdict, rows, notes=notes, how=how, goes_on=goes_on)
     late = [
         one for one in new if finding_rules.is_grave(one.severity, threshold) and finding_queries.is_doubtful(unit, one)
     ]
@@ -240,12 +242,7 @@ def _answered(
 
 
 def _approving(
-    review: Review,
-    rows: tuple[Finding, ...],
-    blocking: list[Finding],
-    new: Collection[str],
-    *,
-    is_person: bool,
+    review: Review, rows: tuple[Finding, ...], blocking: list[Finding], new: Collection[str], *, is_person: bool
 ) -> Ruling:
     """An approval: refused over what its reviewer can settle, kept for a person where only persons can."""
     if own := [one for one in blocking if one.id in new]:
@@ -262,7 +259,7 @@ def _approving(
     if is_person and blocking:
         raise _open_findings(review, blocking)
     if not blocking:
-        return Ruling("approved", rows)
+        return Ruling("approved", rows, goes_on=is_person)
     whose = ", ".join(sorted({one.author for one in blocking}))
     elsewhere = sorted({one.review_id for one in blocking} - {review.id})
     where = f" on the same content, in {', '.join(elsewhere)}," if elsewhere else ""
@@ -298,8 +295,8 @@ def _where(one: Finding) -> str:
 
 def _disagreement(review: Review, blocking: list[Finding], late: list[Finding], said: Collection[str]) -> str | None:
     """Why agents alone do not go on; None if they may. After a person's word each count begins again."""
-    if (rounds := objected(review).objections) >= MOST_OBJECTIONS:
-        return f"{rounds} rounds ended without agreement: a person decides."
+    if why := disagreement(objected(review)):
+        return why
     if late and not blocking:
         how = "found it late, on lines that did not change" if late[0].state == "late" else _IN_OTHER_WORDS
         return f"{late[0].author} {how} ({_where(late[0])}): a person decides."

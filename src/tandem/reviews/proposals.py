@@ -122,6 +122,8 @@ def open_in(
 ) -> Review:
     """Write a new review within a unit of work; `author` wrote its content, where that is not the proposer."""
     review = _new_review(review_id, project, request, content, caller, services.clock.now_us())
+    found = carried.going_on(unit, project, review.parent_id, content)
+    review = carried.waiting(unit, services, review, found)
     first = _round(unit, review, request, content, origin="proposal", author=author or review.proposer_id)
     written = writing.change_review(
         unit,
@@ -130,7 +132,7 @@ def open_in(
         actor=review.proposer_id,
         kind=EventKind.REVIEW_CREATED,
         data=_facts(review, content),
-        rows=writing.Rows(round=first, findings=carried.copies(unit, services, review, content)),
+        rows=writing.Rows(round=first, findings=carried.copies(services, review, content, found)),
     )
     _check_registration(unit, services, project, content)
     return checks.begin(unit, written, content)
@@ -168,7 +170,7 @@ def revise_in(
         rows=writing.Rows(round=new_round, findings=carried.reopened(unit, before, content)),
     )
     _check_registration(unit, services, before.project, content)
-    if before.held and before.speaker_kind == "question" and before.attention is None:
+    if before.held and before.speaker_kind == "question" and written.attention is None:
         written = hear_first(unit, before, written, actor, now)
     return checks.begin(unit, written, content)
 

@@ -27,9 +27,9 @@ from tandem.reviews import report_queries as reports
 from tandem.reviews.answers import FullReview, Proposal, ReviewClosed, ReviewPage, ReviewStatus, RoundRow
 from tandem.reviews.claim_rules import check_concerned, end_claim
 from tandem.reviews.claims import clear_attention
-from tandem.reviews.context import Services
+from tandem.reviews.context import Services, is_by_person
 from tandem.reviews.requests import CloseReview, GetProposal, GetReview, GetReviewStatus, ListReviews
-from tandem.reviews.rounds import Round, with_turn
+from tandem.reviews.rounds import Round, why_stopped, with_turn
 from tandem.reviews.rules import INIT, PRIORITIES, Action, Review, Side, State, allowed_actions, step
 from tandem.rulings import next_steps
 from tandem.store import events, pages
@@ -303,18 +303,28 @@ async def close_review(services: Services, caller: Caller, request: CloseReview)
     def work(unit: Unit) -> ReviewClosed:
         before = reviews.get(unit, request.review_id, request.project, lock=True)
         check_concerned(before, caller)
-        after = close_in(unit, services, before, caller.agent or before.proposer_id, request.reason)
+        actor = caller.agent or before.proposer_id
+        # Who proposed it ends no dispute, nor does an agent: what follows waits for a person likewise.
+        decides = actor != before.proposer_id and is_by_person(unit, services, caller, actor)
+        after = close_in(unit, services, before, actor, request.reason, decides=decides)
         return views.answer(ReviewClosed, services.waits, unit, after)
 
     return await transact(services, caller, work, works_on=(request.review_id,))
 
 
-def close_in(unit: Unit, services: Services, before: Review, actor: str, reason: str | None) -> Review:
-    """End a locked review within a unit of work; one that is over stays as it is."""
+def close_in(
+    unit: Unit, services: Services, before: Review, actor: str, reason: str | None, *, decides: bool = False
+) -> Review:
+    """End a locked review within a unit of work; one that is over stays as it is.
+
+    Unless a person decides so, the event keeps why it waited for one, for the review that follows.
+    """
     found = step(Action.CLOSE, before)
     if found.to is None:
         return before
     now = services.clock.now_us()
+    why = None if decides or found.outcome != "withdrawn" else why_stopped(before)
+    waited = {"attention": why, "objections": before.objections} if why else {}
     looked_at = clear_attention(unit, before, actor, now)
     current = counter_patches.supersede(unit, looked_at, actor=actor, now_us=now, reason="closed")
     after = with_turn(
@@ -326,5 +336,5 @@ def close_in(unit: Unit, services: Services, before: Review, actor: str, reason:
         after,
         actor=actor,
         kind=EventKind.REVIEW_CLOSED,
-        data={"outcome": found.outcome, "reason": reason, "claim_generation": after.claim_generation},
+        data={"outcome": found.outcome, "reason": reason, "claim_generation": after.claim_generation, **waited},
     )

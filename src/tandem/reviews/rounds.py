@@ -9,7 +9,7 @@ import orjson
 from tandem.contract.work import Work
 from tandem.errors import TurnViolation
 from tandem.git.changes import Change
-from tandem.reviews.rules import Review, Side, whose_turn
+from tandem.reviews.rules import MOST_OBJECTIONS, Review, Side, whose_turn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,6 +171,17 @@ def objected(review: Review) -> Review:
     return review._replace(objections=review.objections + 1, objected_round=review.round)
 
 
+def disagreement(review: Review) -> str | None:
+    """Why a person decides on a review; None while too few rounds were objected to."""
+    rounds = review.objections
+    return f"{rounds} rounds ended without agreement: a person decides." if rounds >= MOST_OBJECTIONS else None
+
+
+def why_stopped(review: Review) -> str | None:
+    """Why only a person has a review go on, or would after this round; None where agents may."""
+    return review.attention if review.is_disputed else disagreement(review)
+
+
 def reset_turn(review: Review) -> Review:
     """The review with no one having spoken, as at the start of a round or claim."""
     return with_turn(review._replace(speaker=None, speaker_kind=None))
@@ -182,7 +193,10 @@ def with_turn(review: Review) -> Review:
 
 
 def next_round(review: Review, *, digest: str | None, validated: bool, now_us: int) -> Review:
-    """The review with a new round of other content: nothing was said, decided or checked about it yet."""
+    """The review with a new round of other content: nothing was said, decided or checked about it yet.
+
+    After too many that a reviewer objected to, whatever they said, a person looks first.
+    """
     return reset_turn(
         review._replace(
             round=review.round + 1,
@@ -196,6 +210,7 @@ def next_round(review: Review, *, digest: str | None, validated: bool, now_us: i
             decided_at=None,
             not_before=None,
             attempts=0,
+            attention=review.attention or disagreement(review),
             checks=None,
             updated_at=now_us,
         )
