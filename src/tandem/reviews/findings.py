@@ -77,7 +77,7 @@ class Ruling(NamedTuple):
         attention: Why a person decides next; None if none has to.
         notes: What became of the verdict, in words, where it is not the one that was given.
         how: How it speaks, as in `record_speaker`.
-        goes_on: Whether a person decided, after which the rounds are counted anew.
+        goes_on: Whether a person decided, after which the count of rounds begins again.
     """
 
     verdict: str

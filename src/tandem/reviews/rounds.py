@@ -195,7 +195,7 @@ def with_turn(review: Review) -> Review:
 def next_round(review: Review, *, digest: str | None, validated: bool, now_us: int) -> Review:
     """The review with a new round of other content: nothing was said, decided or checked about it yet.
 
-    After too many that a reviewer objected to, whatever they said, a person looks first.
+    After too many that a reviewer objected to, a person looks first.
     """
     return reset_turn(
         review._replace(
