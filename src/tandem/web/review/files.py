@@ -17,7 +17,7 @@ from starlette.responses import Response
 
 from tandem.core.recent import Recent
 from tandem.errors import InvalidInput, NotFound, TandemError, TooLarge
-from tandem.git.hunks import FileDiff, Gap, widened
+from tandem.git.hunks import FileDiff, Gap, gaps, widened
 from tandem.reviews.page_contract import RoundFile
 from tandem.web.diffs.syntax import Budget
 from tandem.web.diffs.views import FileView, Outline, Row, ShownFile, context_rows, fitting, notes, outline, tree
@@ -150,6 +150,11 @@ class FilePart(ShownFile):
     def may_expand(self) -> bool:
         """Whether the lines around the change can be read from the repository; a text is all there already."""
         return self.review.shape == "diff" and self.review.proposal.validated
+
+    @property
+    def is_folded(self) -> bool:
+        """Whether it has lines and its diff has none of them, as it was moved as it is."""
+        return self.may_expand and not self.file.hunks and gaps(self.file) != (None,)
 
     def more(self, _path: str, start: int) -> str:
         """The address that shows its lines from one on."""
