@@ -57,6 +57,10 @@ def test_a_draft_is_kept_whole_replaced_by_its_id_and_discarded(shop: Desk, revi
     assert drafts(shop, review_id=review) == [(review, "d1", "Why so?"), (review, "d2", "Why?")]
     assert shop.do("list_drafts", person=ANNA, review_id=review)["drafts"][0]["line"] is None
     assert sorted(drafts(shop)) == sorted([*drafts(shop, review_id=review), (other, "d1", "Elsewhere")])
+    # A finding is kept without its main text, too, if something else of it is written.
+    for written in ({"category": "tests"}, {"failure": "Always."}, {"suggestion": ""}):
+        assert save(shop, review, "d3", body="", **written)["body"] == ""
+    shop.do("discard_draft", review_id=review, person=ANNA, draft_ids=["d3"])
     asked: dict[str, Any] = {"review_id": review, "person": ANNA, "draft_ids": ["d1", "d1", "none"]}
     assert shop.do("discard_draft", **asked)["discarded"] == 1
     assert shop.do("discard_draft", **asked)["discarded"] == 0
@@ -92,7 +96,10 @@ def test_what_is_not_there_or_too_much_is_refused(shop: Desk, review: str):
     }  # fmt: skip
     for wrong in ({"review_id": "rv_none"}, {"round": 2}, {"project": "x"}):
         shop.refused("NOT_FOUND", "save_draft", **{**asked, **wrong})
-    for wrong in ({"body": " "}, {"kind": "note"}, {"draft_id": "x" * 65}, {"line": 0}, {"severity": "foo"}):
+    blank = {"body": " "}
+    for wrong in (blank, {**blank, "failure": " "}, {**blank, "kind": "verdict", "failure": "Always."}):
+        shop.refused("INVALID_INPUT", "save_draft", **{**asked, **wrong})
+    for wrong in ({"kind": "note"}, {"draft_id": "x" * 65}, {"line": 0}, {"severity": "foo"}):
         shop.refused("INVALID_INPUT", "save_draft", **{**asked, **wrong})
     for name in ("body", "suggestion"):
         details = shop.refused("TOO_LARGE", "save_draft", **{**asked, name: "x" * 3_000_000})

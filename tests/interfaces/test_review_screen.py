@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -144,6 +145,18 @@ async def test_a_reason_typed_at_once_is_a_reason_and_chooses_no_verdict(at: Sta
     found = await at.becomes(review_id, "changes_requested")
     assert found.verdict_reason is not None
     assert sorted(found.verdict_reason.split()) == ["a", "go", "no", "x"]
+
+
+async def test_a_draft_that_does_not_say_what_the_fault_is_keeps_the_verdict_back(at: Stage) -> None:
+    review_id = await at.create()
+    about: dict[str, Any] = {"round": 1, "kind": "finding", "file": "a.txt", "line": 2, "side": "after"}
+    await at.other.save_draft(review_id, draft_id="d1", person=PERSON, body="", failure="Always.", **about)
+    await at.opened(review_id)
+    await at.shows("minor, not sent yet on line 2", "How it fails: Always.")
+    await at.press("r", "ctrl+s")
+    await at.shows("Say first what the fault is on a.txt, line 2; nothing is sent yet.")
+    assert (await at.status(review_id)).status == "pending"
+    assert len((await at.other.list_drafts(person=PERSON, review_id=review_id)).drafts) == 1
 
 
 async def test_a_finding_that_was_kept_goes_with_the_verdict_on_a_later_round(at: Stage, review_id: str) -> None:

@@ -86,6 +86,56 @@ def test_a_verdict_without_an_open_editor_leaves_it_as_a_draft(page: Page, shop:
     expect(page.get_by_label(EDITOR)).to_have_value("Later")
 
 
+def test_what_is_written_besides_the_main_text_is_not_left_behind_by_a_verdict(
+    page: Page, shop: Desk, windows: Windows, axe: Check
+) -> None:
+    review = held(page, shop)
+    line(page, 2).click()
+    page.get_by_text("More", exact=True).click()
+    page.get_by_label("Severity").select_option("major")
+    with keeps(page, "On every call.", field="failure"):
+        page.get_by_label("How it fails").fill("On every call.")
+    with keeps(page, "best", field="suggestion"):
+        page.get_by_label("Suggest a change").fill("best")
+    page.get_by_role("button", name="Approve").first.click()
+    expect(dialog(page).get_by_text("a.txt:2")).to_be_visible()
+    dialog(page).get_by_role("button", name="Send with it").click()
+    told, field = "Not sent yet: say first what the fault is.", page.get_by_label(EDITOR)
+    expect(page.locator("#notice")).to_have_text(told)
+    expect(field).to_be_focused()
+    axe(page)
+    assert shop.status(review)["status"] == "claimed"
+    # The same for each way of sending it; another browser has all of it.
+    page.get_by_role("button", name="Send now").click()
+    expect(field).to_be_focused()
+    field.press("Escape")
+    field.press("Control+Enter")
+    expect(page.locator("#notice")).to_have_text(told)
+    other = windows.open("ada", at=f"/reviews/{review}")
+    expect(other.locator("table.diff .pending-comment")).to_contain_text("On every call.")
+    expect(other.locator(".pending-where")).to_have_text("a.txt:2 · major · with a suggestion")
+    page.reload()
+    expect(page.get_by_label("How it fails")).to_have_value("On every call.")
+    page.get_by_label("Your verdict on round 1").fill("Two is wrong.")
+    page.get_by_role("button", name="Request changes").first.click()
+    expect(dialog(page)).to_be_visible()
+    page.keyboard.press("Escape")
+    typed(page, "Why two?")
+    page.get_by_role("button", name="Request changes").first.click()
+    dialog(page).get_by_role("button", name="Send with it").click()
+    expect(page.locator("table.diff .thread").get_by_text("On every call.")).to_be_visible()
+    until(lambda: not drafts(shop, review), "no draft is left")
+
+
+def test_a_severity_alone_is_nothing_written(page: Page, shop: Desk) -> None:
+    review = held(page, shop)
+    line(page, 2).click()
+    page.get_by_label("Severity").select_option("major")
+    page.get_by_role("button", name="Approve").first.click()
+    expect(page.locator("#acts").get_by_text("Approved by ada")).to_be_visible()
+    assert drafts(shop, review) == []
+
+
 @pytest.mark.parametrize("is_revised", [False, True], ids=["claim lost", "revised"])
 def test_a_finding_for_a_verdict_is_a_draft_once_the_claim_is_over(page: Page, shop: Desk, is_revised: bool) -> None:
     review = held(page, shop)

@@ -12,10 +12,10 @@ from tandem.web.review.offers import MOST_FILES
 from tests.acceptance.reviewing import Desk, drawn, edited
 from tests.broker import BrokerProcess, StartBroker, fresh_project
 from tests.git.sandbox import Sandbox, new_file
-from tests.pages.changes import every_kind, many_files, shown, staged
+from tests.pages.changes import every_kind, held, line, many_files, shown, staged
 from tests.pages.conftest import Check, OpenWindows
 from tests.pages.test_live import GONE
-from tests.pages.windows import Windows
+from tests.pages.windows import Windows, write
 
 
 def test_viewed_files_are_folded_in_every_window(page: Page, shop: Desk, repo: Sandbox, axe: Check) -> None:
@@ -198,3 +198,39 @@ def test_p12_a_page_lists_some_of_very_many_files_and_leads_to_the_others(page: 
     expect(page.locator(".remarks")).to_contain_text(f"{MOST_FILES + rest:,} files, of which a page lists")
     expect(files.first).to_have_attribute("data-path", f"src/{MOST_FILES:05}.py")
     expect(files.first.locator("table.diff")).to_contain_text(f"value = {MOST_FILES}")
+
+
+def test_the_lines_of_a_file_that_was_only_moved_are_opened_also_below_a_long_change(
+    page: Page, shop: Desk, repo: Sandbox, windows: Windows
+) -> None:
+    for name in ("moved.txt", "run.sh"):
+        repo.write(name, "".join(f"{name} {number}\n" for number in range(1, 31)))
+    repo.commit("more")
+    (repo.root / "moved.txt").rename(repo.root / "to.txt")
+    (repo.root / "run.sh").unlink()
+    repo.write("tool.sh", "".join(f"run.sh {number}\n" for number in range(1, 31)), executable=True)
+    # More than comes with the page.
+    repo.write("first.txt", "".join(f"{number}\n" for number in range(500)))
+    review = held(page, shop, diff=staged(repo))
+    for path in ("to.txt", "tool.sh"):
+        file = page.locator(f'.file[data-path="{path}"]')
+        expect(file.get_by_role("heading")).to_contain_text("content unchanged")
+        file.scroll_into_view_if_needed()
+        file.get_by_role("link", name="Show what follows").click()
+        expect(file.locator("tr.line")).to_have_count(30)
+    line(file.page, 20).last.click()
+    write(page, "Finding on tool.sh:20", "Why?", "Send now")
+    expect(page.locator("table.diff .thread").get_by_text("Why?")).to_be_visible()
+    # As a file that is viewed, too.
+    head = page.locator('.file[data-path="to.txt"]')
+    head.get_by_role("checkbox", name="Viewed").click()
+    expect(head.get_by_role("checkbox", name="Viewed")).to_be_checked()
+    page.reload()
+    head.get_by_role("button", name="Lines of to.txt").click()
+    head.get_by_role("link", name="Show what follows").click()
+    expect(head.locator("tr.line")).to_have_count(30)
+    # Without scripts on a page of its own.
+    plain = windows.open(javascript=False, at=f"/reviews/{review}")
+    plain.get_by_role("link", name="Show the unchanged lines of to.txt").click()
+    plain.get_by_role("link", name="Show what follows").click()
+    expect(plain.locator("tr.line")).to_have_count(30)

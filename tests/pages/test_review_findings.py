@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.acceptance.reviewing import PROPOSER, Desk, edited
@@ -342,3 +343,20 @@ def test_a_whole_finding_is_written_without_a_script(shop: Desk, windows: Window
         None,
         False,
     )
+
+
+@pytest.mark.parametrize("under", ["", "/files/0/comment?after=2"], ids=["verdict", "line"])
+def test_without_a_script_a_finding_that_does_not_say_what_the_fault_is_comes_back(
+    shop: Desk, windows: Windows, under: str
+) -> None:
+    windows.allow("status of 400")
+    review = shop.put_up(diff=edited())
+    shop.claim(review, "ada")
+    page = windows.open(javascript=False, at=f"/reviews/{review}{under}")
+    page.get_by_text("More", exact=True).click()
+    page.get_by_label("How it fails").fill("On every call.")
+    page.get_by_role("button", name="Send the finding" if under else "Approve", exact=True).click()
+    expect(page.get_by_role("alert")).to_contain_text("Say first what the fault is; nothing is sent yet.")
+    expect(page.get_by_role("textbox", name="Finding", exact=True)).to_be_focused()
+    expect(page.get_by_label("How it fails")).to_have_value("On every call.")
+    assert (found(shop, review), shop.status(review)["status"]) == ([], "claimed")

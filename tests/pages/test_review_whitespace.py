@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.acceptance.reviewing import Desk
 from tests.git.sandbox import Sandbox
-from tests.pages.changes import held, line, many_files, shown, staged
+from tests.pages.changes import held, line, long_edited, many_files, shown, staged, with_long_file
 from tests.pages.conftest import Check, Shot
 from tests.pages.test_live import held as held_requests
 from tests.pages.windows import Windows
@@ -97,3 +98,40 @@ def test_the_address_of_a_line_leads_to_it_also_in_a_file_that_is_not_loaded(
     # Who writes about a line has its address.
     line(page, 1).first.click()
     expect(page).to_have_url(re.compile("#f0-R1$"))
+
+
+@pytest.mark.parametrize("mode", ["unified", "split"])
+def test_the_address_of_a_line_that_is_folded_opens_the_fold(page: Page, shop: Desk, repo: Sandbox, mode: str) -> None:
+    with_long_file(repo)
+    review = shop.put_up(diff=long_edited(repo))
+    page.goto(f"/reviews/{review}?view={mode}#f0-R60")
+    there = page.locator("#f0-R60:target")
+    expect(there).to_be_in_viewport()
+    expect(there.locator("xpath=ancestor-or-self::tr")).to_contain_text("value_60 = 60")
+    # By another address of the same page, and by the number before the change.
+    page.evaluate("location.hash = '#f0-L110'")
+    expect(page.locator("#f0-R110:target")).to_be_in_viewport()
+    # The file has no such line.
+    page.evaluate("location.hash = '#f0-R121'")
+    expect(page.get_by_role("alert")).to_have_text("There is no line 121 in long.py.")
+    expect(page.locator("#f0:target .file-head")).to_be_in_viewport()
+
+
+def test_the_address_of_a_folded_line_is_found_in_a_file_that_loads_late_and_is_long(
+    page: Page, shop: Desk, repo: Sandbox
+) -> None:
+    repo.write("z.txt", "".join(f"line {number}\n" for number in range(1, 5001)))
+    repo.commit("long")
+    repo.write("z.txt", repo.read("z.txt").replace(b"line 20\n", b"line twenty\n"))
+    repo.write("a.txt", "".join(f"{number}\n" for number in range(500)))
+    review = shop.put_up(diff=staged(repo))
+    page.goto(f"/reviews/{review}#f1-R3000")
+    expect(page.locator("tr:target")).to_contain_text("line 3000")
+    expect(page.locator("tr:target")).to_be_in_viewport()
+    # No more than what is around it; the rest is folded still.
+    assert page.locator("#f1 tr.line").count() < 500
+    expect(page.get_by_role("link", name="Show 2776 unchanged lines")).to_have_count(1)
+    page.goto(f"/reviews/{review}#f1-R9000")
+    expect(page.get_by_role("alert")).to_have_text("There is no line 9000 in z.txt.")
+    expect(page.locator("#f1:target .file-head")).to_be_in_viewport()
+    expect(page.get_by_role("link", name="Show 1801 unchanged lines")).to_have_count(1)

@@ -545,7 +545,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("person", "--person", help="Who asks, as proposer and reviewer alike. Default: who calls, see 'tandem me'.", needed=True, is_caller=True),
         Parameter("round", "--round", kind="whole", required=True, help="The round that it was begun on.", needed=True),
         Parameter("kind", "--kind", choices=("finding", "message", "verdict"), required=True, help="Its kind once it is sent.", needed=True),
-        Parameter("body", "--body", required=True, help="The text. Text, @FILE or - for standard input; @@ for a leading @.", metavar="TEXT", form="text", needed=True),
+        Parameter("body", "--body", required=True, help="The text; may be empty where another text of a finding is not. Text, @FILE or - for standard input; @@ for a leading @.", metavar="TEXT", form="text", needed=True),
         Parameter("file", "--file", help="The file that it is about. Text, @FILE or - for standard input; @@ for a leading @.", metavar="TEXT", form="text"),
         Parameter("line", "--line", kind="whole", help="The line, or the first of several."),
         Parameter("end_line", "--end-line", kind="whole", help="The last line, if it is about several."),

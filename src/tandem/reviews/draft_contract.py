@@ -14,7 +14,6 @@ from tandem.contract.operation import OPERATOR, READ, REPEATABLE_WRITE, ForPeopl
 from tandem.contract.request import (
     Check,
     FilePath,
-    FullText,
     Id,
     Name,
     PageToken,
@@ -49,7 +48,7 @@ class SaveDraft(WriteRequest):
     person: Person
     round: Annotated[RoundNumber, Field(description="The round that it was begun on.")]
     kind: Annotated[Kind, Field(description="Its kind once it is sent.")]
-    body: Annotated[FullText, Field(description="The text.")]
+    body: Annotated[Text, Field(description="The text; may be empty where another text of a finding is not.")]
     file: Annotated[FilePath | None, Field(description="The file that it is about.")] = None
     line: Annotated[LineNumber | None, Field(description="The line, or the first of several.")] = None
     end_line: Annotated[LineNumber | None, Field(description="The last line, if it is about several.")] = None
@@ -116,14 +115,14 @@ class Draft:
 
 
 def as_finding(draft: Draft) -> GivenFinding:
-    """What a draft is sent as with a verdict on the current round."""
+    """What a draft is sent as with a verdict on the current round; the broker refuses one that has no text yet."""
     at, claim, suggestion = draft.place or draft, draft.body, draft.suggestion
     if draft.quote is not None:
         # It would replace other lines than it was written for.
         instead = indent(suggestion or "(nothing)", _CODE)
         claim = "\n\n".join([draft.quote, claim, *([] if suggestion is None else ["Suggested instead:", instead])])
         suggestion = None
-    return GivenFinding(
+    return GivenFinding.model_construct(
         file=at.file,
         line=at.line,
         end_line=at.end_line,

@@ -11,7 +11,8 @@ from sqlalchemy import bindparam, delete, func, select, tuple_
 
 from tandem.contract.caller import Caller
 from tandem.core.clock import isoformat
-from tandem.errors import NotFound, TooLarge
+from tandem.core.visible import is_blank
+from tandem.errors import InvalidInput, NotFound, TooLarge
 from tandem.git.travel import Excerpt, Place, Spot
 from tandem.reviews import contents, places, tables, views
 from tandem.reviews import queries as reviews
@@ -56,13 +57,16 @@ async def save_draft(services: Services, caller: Caller, request: SaveDraft) -> 
 
     Raises:
         NotFound: There is no such review (in that project) or round, or its contents were removed.
-        InvalidInput: Its severity is none.
+        InvalidInput: Its severity is none, or nothing is written in it.
         TooLarge: The text is too long, or they are too many.
     """
     contents.check_severity(request.severity, "severity")
     contents.check_text(services, "body", request.body)
     contents.check_text(services, "failure", request.failure)
     contents.check_text(services, "suggestion", request.suggestion)
+    texts = (request.body, *((request.category, request.failure) if request.kind == "finding" else ()))
+    if all(is_blank(text or "") for text in texts) and (request.kind != "finding" or request.suggestion is None):
+        raise InvalidInput("Nothing is written in the draft; give it a text.", field="body")
 
     def work(unit: Unit) -> Draft:
         # Locked, so that its contents are not removed meanwhile, and no draft stays behind them.

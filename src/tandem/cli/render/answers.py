@@ -316,7 +316,7 @@ def _(answer: draft_contract.DraftPage) -> Drawable:
 def _drafted(one: draft_contract.Draft) -> tuple[Cell, ...]:
     lines = "" if one.line is None else f":{one.line}" + (f"-{one.end_line}" if one.end_line else "")
     lost = " (lines changed or gone)" if one.place is not None and one.place.changed else ""
-    begins = one.body.strip().partition("\n")[0]
+    begins = (one.body.strip() or one.failure or one.suggestion or "").partition("\n")[0]
     text = plain(": ".join(filter(None, (one.severity, BEFORE if one.pre_existing else None, begins))))
     text.is_cut = True
     where = f"{one.file}{lines}{lost}" if one.file else ""

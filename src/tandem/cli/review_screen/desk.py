@@ -362,6 +362,9 @@ class ScreenClient:
         is_held = reading.is_held_by(self.person)
         if status.round != round_number:
             raise StaleRound(f"Round {status.round} is the current one; the verdict is on round {round_number}.")
+        for one in reading.drafts:
+            if not one.body.strip():
+                raise InvalidInput(f"Say first what the fault is on {one.file}, line {one.line}; nothing is sent yet.")
         found = [as_finding(one) for one in reading.drafts]
         answers = {one: GivenSettling(finding_id=one, answer="verified") for one in verified}
         answers |= self.drafts.answers(status.review_id)

@@ -40,6 +40,7 @@ _OWN_FIELDS = frozenset(
 )
 """What a form says of the page that it was on, rather than what somebody typed."""
 _MOST_FINDINGS = 500
+_SAY_FIRST = "Say first what the fault is; nothing is sent yet."
 _SETTLED = "settled:"
 """What the fields of earlier findings in the form of a verdict begin with."""
 
@@ -113,7 +114,7 @@ def _settled(request: PageRequest, reason: str | None, *, all_verified: bool) ->
 def _finding(request: PageRequest) -> dict[str, Any]:
     found = _findings(request)
     if not found:
-        raise InvalidInput("Write something to say about the line.", field="comment_body")
+        raise InvalidInput(_SAY_FIRST, field="comment_body")
     places = {":".join(str(one[at]) for at in ("file", "line") if at in one) or "the whole change" for one in found}
     said = verdict_by_form(request)
     return {
@@ -135,10 +136,13 @@ def _findings(request: PageRequest) -> list[dict[str, Any]]:
         raise InvalidInput("The findings on lines are no list.", field="findings")
     found = [_one_finding(item) for item in cast("list[Any]", kept)[:_MOST_FINDINGS]]
     path, line, body = request.form.get("comment_path", ""), request.number("comment_line"), _remark(request)
+    details = _details(request)
+    if not body and any(details[name] is not None for name in ("category", "failure", "suggestion")):
+        raise InvalidInput(_SAY_FIRST, field="comment_body")
     if body and path:
         severity, side = request.form.get("severity", "minor"), request.form.get("comment_side", "new")
         one = {"file": path, "line": line, "side": side, "severity": severity, "claim": body}
-        found.append(_one_finding(one | _details(request)))
+        found.append(_one_finding(one | details))
     return found
 
 

@@ -17,7 +17,7 @@ from starlette.responses import Response
 
 from tandem.core.recent import Recent
 from tandem.errors import InvalidInput, NotFound, TandemError, TooLarge
-from tandem.git.hunks import FileDiff, Gap, widened
+from tandem.git.hunks import FileDiff, Gap, gaps, widened
 from tandem.reviews.page_contract import RoundFile
 from tandem.web.diffs.syntax import Budget
 from tandem.web.diffs.views import FileView, Outline, Row, ShownFile, context_rows, fitting, notes, outline, tree
@@ -150,6 +150,11 @@ class FilePart(ShownFile):
     def may_expand(self) -> bool:
         """Whether the lines around the change can be read from the repository; a text is all there already."""
         return self.review.shape == "diff" and self.review.proposal.validated
+
+    @property
+    def is_folded(self) -> bool:
+        """Whether it has lines and its diff has none of them, as it was moved as it is."""
+        return self.may_expand and not self.file.hunks and gaps(self.file) != (None,)
 
     def more(self, _path: str, start: int) -> str:
         """The address that shows its lines from one on."""
@@ -355,7 +360,7 @@ async def send_content(request: PageRequest) -> Response:
 
 
 async def show_gap(request: PageRequest) -> PageResponse:
-    """The rows that take the place of a gap; the rest of it is a smaller gap among them.
+    """The rows that take the place of a gap, or of what is around its line `?at=`; the rest is smaller gaps among them.
 
     Raises:
         NotFound: There is no such file, or nowhere to read it from.
@@ -368,6 +373,8 @@ async def show_gap(request: PageRequest) -> PageResponse:
         )
     take = min(request.number("take") or _MOST_OPENED, _MOST_OPENED, count or _MOST_OPENED)
     skipped = count - take if count is not None and request.query("from") == "end" else 0
+    if at := request.number("at"):
+        skipped = max(min(at - new_first - take // 2, count - take if count else at), 0)
     old, new = old_first + skipped, new_first + skipped
     review = await load(request)
     index, file = await in_worker(find_file, request, review)
@@ -375,9 +382,10 @@ async def show_gap(request: PageRequest) -> PageResponse:
     texts = found.lines[: fitting(found.lines, Budget(0))]
     shown = len(texts)
     rows = list(await in_worker(context_rows, file.path, index, texts, Gap(old, new, shown), layout=review.mode))
-    if skipped:
+    skipped = min(skipped, found.total_lines - new_first + 1)
+    if skipped > 0:
         rows.insert(0, Row("hunk", gap=Gap(old_first, new_first, skipped)))
-    left = found.total_lines - (new_first + shown - 1)
+    left = found.total_lines - (new + shown - 1)
     if count is not None:
         left = count - skipped - shown if shown else 0
     if left > 0:

@@ -104,7 +104,7 @@
     const form = document.getElementById("verdict-form");
     // Escape is an answer, too: neither.
     if (!form || !["with", "without"].includes(unsent.returnValue)) return;
-    if (unsent.returnValue === "with") window.tandemComments.addAll();
+    if (unsent.returnValue === "with" && !window.tandemComments.addAll()) return;
     sending = unsent.dataset.verdict;
     form.requestSubmit(form.querySelector(`button[name=verdict][value=${sending}]`));
     sending = null;

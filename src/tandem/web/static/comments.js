@@ -17,8 +17,9 @@
   // An item is `open` in its editor, and `added` to the next verdict, also if that is on a later round. Its lines are
   // those of its own round; a line before the change since a round is one of that round.
   const shownRound = () => acts().dataset.round;
-  const isAdded = (item) => item.added && !item.open;
-  const written = () => items.filter((item) => item.body.trim());
+  const isAdded = (item) => item.added && !item.open && item.body.trim() !== "";
+  const isWritten = ({ body, category, failure, suggestion }) => [body, category, failure].some((text) => text?.trim()) || (suggestion ?? null) !== null;
+  const written = () => items.filter(isWritten);
   const ready = () => written().filter(isAdded);
   const marks = (item) => [item.severity || "minor", item.category, (item.suggestion ?? null) !== null && "with a suggestion", item.pre_existing && "was there before"].filter(Boolean).join(" · ");
   const isOfBase = (item) => item.round === acts().dataset.since && item.side === "after";
@@ -49,7 +50,7 @@
   function keep(item) {
     const { id, round, file, side, body, number, end, severity } = item;
     item.saved = false;
-    if (body.trim()) window.tandemSaved?.put({ draft_id: id, kind: "finding", round, file, side, severity, line: number, end_line: end, body, ...details(item) });
+    if (isWritten(item)) window.tandemSaved?.put({ draft_id: id, kind: "finding", round, file, side, severity, line: number, end_line: end, body, ...details(item) });
     else window.tandemSaved?.drop(id);
     save();
   }
@@ -84,10 +85,14 @@
     },
     // What a verdict would leave behind, in words.
     unsent: () => written().filter((item) => !isAdded(item)).map(named),
+    // Whether all can go with the verdict.
     addAll() {
+      const vague = written().find((item) => !item.body.trim());
+      if (vague) return askFor(vague);
       for (const item of written()) Object.assign(item, { open: false, added: true });
       save();
       show();
+      return true;
     },
     clear() {
       ready().forEach((item) => window.tandemSaved?.forget(item.id));
@@ -263,12 +268,12 @@
       keep(item);
     });
     text.addEventListener("keydown", (event) => {
-      if (event.key === "Escape" && !text.value.trim()) drop(item);
+      if (event.key === "Escape" && !isWritten(item)) drop(item);
     });
     form.addEventListener("submit", (event) => {
       event.preventDefault();
       event.stopPropagation();
-      if (!item.body.trim()) return;
+      if (!item.body.trim()) return void askFor(item);
       // What was begun for a verdict does not become a message because the claim is over.
       const isVerdict = acts().dataset.commentHow === "verdict";
       if (!severity && acts().dataset.commentHow === "message") return sendNow(item, "message");
@@ -279,16 +284,27 @@
       focusOn(elementOf(item));
     });
     const isHeld = () => document.getElementById("verdict-form") !== null;
-    form.querySelector("[data-comment-now]")?.addEventListener("click", () => item.body.trim() && (isHeld() ? sendNow(item, "comment") : tellKept()));
+    form.querySelector("[data-comment-now]")?.addEventListener("click", () => (!item.body.trim() ? askFor(item) : isHeld() ? sendNow(item, "comment") : tellKept()));
     form.querySelector("[data-comment-cancel]").addEventListener("click", () => drop(item));
     return form;
   }
 
   function tellKept(cause) {
     const why = cause || acts().dataset.commentWhy || "You do not hold the review: claim it to send this with your verdict.";
+    tell(`Not sent, kept as your draft. ${why}`);
+  }
+
+  function tell(text) {
     const notice = document.getElementById("notice");
-    notice.textContent = `Not sent, kept as your draft. ${why}`;
+    notice.textContent = text;
     notice.hidden = false;
+  }
+
+  // A finding is its main text; the rest alone stays a draft.
+  function askFor(item) {
+    edit(item);
+    tell("Not sent yet: say first what the fault is.");
+    return false;
   }
 
   const said = (tag, className, textContent) => Object.assign(document.createElement(tag), { className, textContent });
@@ -298,7 +314,7 @@
     const box = document.getElementById("pending-list");
     if (!box) return;
     const going = ready();
-    const strays = items.filter((item) => (item.open || item.body.trim()) && !elementOf(item));
+    const strays = items.filter((item) => (item.open || isWritten(item)) && !elementOf(item));
     const others = window.tandemSaved?.strays() || [];
     box.hidden = !going.length && !strays.length && !others.length;
     const cells = new Map([...box.querySelectorAll("[data-row]")].map((cell) => [cell.dataset.row, cell]));

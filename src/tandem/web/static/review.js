@@ -117,7 +117,7 @@
   function highlight(among = "") {
     for (const table of all(`${among}table[data-plain]`, root)) {
       const file = table.closest(".file");
-      if (file?.dataset.address) fill(file, file.dataset.address);
+      if (file?.dataset.address) fill(file, file.dataset.address).then(() => isLed && showLine());
     }
   }
 
@@ -171,12 +171,15 @@
     document.addEventListener(kind, () => (isLed = false), { passive: true, capture: true });
   }
 
+  // What opens folds is in a script that runs after this one.
+  const isReady = new Promise((done) => document.addEventListener("DOMContentLoaded", done, { once: true }));
+
   // To a line, by the page's address. The browser marks and shows what the address names once it is there.
   async function showLine() {
     const { hash } = location;
     isLed = hash !== "";
     if (document.getElementById(hash.slice(1))?.checkVisibility()) return;
-    const name = /^#(f\d+)-[LR]\d+$/.exec(hash)?.[1];
+    const [, name, side, number] = /^#(f\d+)-([LR])(\d+)$/.exec(hash) || [];
     const file = files().find((one) => one.id === name);
     const place = file && (await reveal(file, hash.slice(1)));
     if (!file || hash !== location.hash) return;
@@ -186,7 +189,19 @@
       // It may be a line that is left out.
       address.searchParams.delete("whitespace");
       location.replace(address);
-    }
+    } else openTo(file, side, Number(number));
+  }
+
+  // To a line that is folded, or to its file where there is none.
+  async function openTo(file, side, number) {
+    const { hash } = location;
+    let told = `There is no line ${number}${side === "L" ? " before the change" : ""} in ${file.dataset.path}.`;
+    await isReady;
+    const place = await window.tandemReview.uncover(file, side, number).catch(({ message }) => void (told = message));
+    if (hash !== location.hash) return;
+    fold(file, true);
+    location.replace(`#${(place || file).id}`);
+    if (!place) notice(told);
   }
 
   async function showFinding({ hash, dataset: { path } }) {
