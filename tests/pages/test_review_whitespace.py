@@ -128,7 +128,7 @@ def test_the_address_of_a_folded_line_is_found_in_a_file_that_loads_late_and_is_
     page.goto(f"/reviews/{review}#f1-R3000")
     expect(page.locator("tr:target")).to_contain_text("line 3000")
     expect(page.locator("tr:target")).to_be_in_viewport()
-    # No more than what is around it; the rest is folded still.
+    # No more than the lines around it; the rest is folded still.
     assert page.locator("#f1 tr.line").count() < 500
     expect(page.get_by_role("link", name="Show 2776 unchanged lines")).to_have_count(1)
     page.goto(f"/reviews/{review}#f1-R9000")
