@@ -117,7 +117,7 @@ def test_a_person_approves_at_the_terminal_and_leaves(shell: Shell) -> None:
         at.type("a")
         at.until("Your verdict on round 1")
         at.type("\x13")
-        at.until("ann approved.")
+        at.until("ann approved on round 1.")
         at.type("q")
         at.until("Waiting on others")
         at.type("q")
