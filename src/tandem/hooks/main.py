@@ -74,6 +74,8 @@ def run(arguments: Sequence[str], commits: str = state.REVIEWED) -> int:
         gate = _switch(place)
         gate.at_least = commits
         return _entry(*_OF_GIT[name])(gate, rest)
+    except KeyboardInterrupt:
+        sys.stderr.write("tandem: interrupted\n")
     except state.GateUnreadable as error:
         sys.stderr.write(f"tandem: refused: {error}\n")
     except Exception as error:  # noqa: BLE001 the edge: an error in a gate never lets anything pass

@@ -66,7 +66,7 @@ class Plans:
         ids = [review_id for key in known for review_id in await self._reviews(key)]
         for review_id in dict.fromkeys(ids):
             status = await self._verdict(review_id, deadline.left)
-            if status is not None and word_of(status, 0) is not StepWord.APPROVED:
+            if status is not None and word_of(status) is not StepWord.APPROVED:
                 outcome = await self._undecided(order, known, status)
                 if outcome is not None:
                     return outcome
@@ -88,7 +88,7 @@ class Plans:
         if _is_against(status):
             against, _ = await self.standing(keys)
             return rollback(order, against, self.project) if status.review_id in against else None
-        word = word_of(status, 0)
+        word = word_of(status)
         advice = {
             StepWord.WAITING: (f"There is no verdict yet. Run the same command again: {order.command}",),
             StepWord.CHANGES: (*next_steps.commands(asdict(status)), f"Then run again: {order.command}"),
