@@ -272,23 +272,6 @@ async def test_a_whole_finding_on_several_lines_is_written_by_keys(at: Stage, re
     await at.shows("minor, open, security, was there before", "How it fails: Always.", "one and a half")
 
 
-async def test_a_finding_that_was_begun_and_left_is_not_passed_over(at: Stage, review_id: str) -> None:
-    await at.press("down", "down", "l", "tab", "enter", "tab", "tab")
-    await at.type("Always.")
-    await at.press("ctrl+s")
-    await at.shows("Say the fault first: the other fields go with it.", "Always.")
-    await at.press("escape", "A")
-    await at.shows("Your verdict on round 1", "Not with it: the finding that you began and left.")
-    assert (await at.other.get_review_status(review_id)).verdict is None
-    await at.press("escape", "l")
-    await at.shows("Finding on a.txt, line 1")
-    await at.type("It is odd.")
-    await at.press("ctrl+s")
-    await at.shows("not sent yet on line 1", "How it fails: Always.")
-    await at.press("A")
-    assert "Not with it" not in await at.shows("Goes with it: 1 finding.")
-
-
 async def test_suggestions_become_a_counter_patch(at: Stage, review_id: str) -> None:
     await at.press("E")
     await at.shows("No open finding has a suggestion")

@@ -70,6 +70,26 @@ async def test_or_at_once_by_two_but_not_with_something_to_look_at(at: Stage) ->
     assert (await at.status(odd)).status == "pending"
 
 
+async def test_a_finding_that_was_begun_and_left_is_not_passed_over(at: Stage) -> None:
+    review_id = await at.create()
+    await at.opened(review_id)
+    await at.shows("no one holds it")
+    await at.press("down", "down", "l", "tab", "enter", "tab", "tab")
+    await at.type("Always.")
+    await at.press("ctrl+s")
+    await at.shows("Say the fault first: the other fields go with it.", "Always.")
+    await at.press("escape", "A")
+    await at.shows("Your verdict on round 1", "Not with it: the finding that you began and left.")
+    assert (await at.other.get_review_status(review_id)).verdict is None
+    await at.press("escape", "l")
+    await at.shows("Finding on a.txt, line 1")
+    await at.type("It is odd.")
+    await at.press("ctrl+s")
+    await at.shows("not sent yet on line 1", "How it fails: Always.")
+    await at.press("A")
+    assert "Not with it" not in await at.shows("Goes with it: 1 finding.")
+
+
 async def test_three_comments_and_a_request_for_changes_take_eight_keys(at: Stage) -> None:
     review_id = await at.create()
     await at.shows("Unclaimed (1)")
