@@ -67,6 +67,11 @@ def published(data_dir: str) -> Published | None:
     return Published(url, token if isinstance(token, str) and _is_sendable(token) else None)
 
 
+def has_token() -> bool:
+    """Whether the environment has something for an access token, which need not be one."""
+    return bool(os.environ.get(TOKEN_VARIABLE, "").strip())
+
+
 def stated_token() -> str | None:
     """The token that the environment has; None if it has none.
 

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-from tandem.bridge.credentials import TOKEN_VARIABLE
+from tandem.bridge.credentials import TOKEN_VARIABLE, has_token
 from tandem.bridge.messages import as_object
 from tandem.bridge.project import top_level
 from tandem.bridge.session import Session
@@ -266,11 +266,6 @@ def required_caller(stated: str | None) -> str | None:
             field="--agent",
         )
     return name
-
-
-def has_token() -> bool:
-    """Whether the environment has an access token, whose name the broker knows."""
-    return bool(os.environ.get(TOKEN_VARIABLE, "").strip())
 
 
 def me(

@@ -12,7 +12,7 @@ from enum import IntEnum
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Annotated, Any
 
-from tandem.bridge.credentials import REFUSED_CODE, TOKEN_VARIABLE
+from tandem.bridge.credentials import REFUSED_CODE, TOKEN_VARIABLE, has_token
 from tandem.bridge.session import Unreachable
 from tandem.cli import wording
 from tandem.cli.declared import Option
@@ -190,7 +190,7 @@ def show_refusal(error: TandemError, *, as_json: bool, parameters: Iterable[Para
         return Exit.REFUSED
     message = wording.of_refusal(error.message, error.details, parameters)
     lines = [Text.assemble(("refused: ", "bold red"), (error.code, "bold"), f": {indented(message)}")]
-    if error.code == REFUSED_CODE and os.environ.get(TOKEN_VARIABLE, "").strip():
+    if error.code == REFUSED_CODE and has_token():
         lines.append(
             Text(f"  The content of {TOKEN_VARIABLE} was sent; leave it out if the broker is your own.", "dim")
         )

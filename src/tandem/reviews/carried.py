@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -58,8 +58,10 @@ def copies(services: Services, review: Review, content: Content, found: Iterable
     )
 
 
-def waiting(unit: Unit, services: Services, review: Review, found: Iterable[Finding]) -> Review:
+def waiting(unit: Unit, services: Services, review: Review, found: Collection[Finding]) -> Review:
     """A new review as one that waits for a person where one does whose findings block it, or its parent."""
+    if not found and review.parent_id is None:
+        return review
     threshold = threshold_of(unit, services, review.project)
     parents = [review.parent_id] if review.parent_id else []
     names = sorted({*parents, *(one.review_id for one in found if blocks(one, threshold))})

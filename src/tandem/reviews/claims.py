@@ -19,7 +19,7 @@ from tandem.reviews.check_contract import GroundView
 from tandem.reviews.context import Services, is_by_person, threshold_of
 from tandem.reviews.finding_contract import lesson_view, view
 from tandem.reviews.requests import ClaimReview, ReleaseClaim, RenewClaim, RetryReview
-from tandem.reviews.rounds import Round, with_turn
+from tandem.reviews.rounds import Round, why_stopped, with_turn
 from tandem.reviews.rules import NO_VERDICT, Action, Review, State, step
 from tandem.store.base import Unit
 from tandem.store.context import transact
@@ -367,10 +367,9 @@ async def retry_review(services: Services, caller: Caller, request: RetryReview)
                 allowed=[State.PENDING.value],
             )
         if before.is_stopped and not is_by_person(unit, services, caller, caller.operator):
-            why = before.attention or f"{before.objections} rounds ended without agreement."
             raise Forbidden(
-                f"This review waits for a person: {why} A person claims it, or runs 'tandem review retry"
-                f" {before.id}' at a terminal.",
+                f"This review waits for a person: {why_stopped(before)} A person claims it, or runs"
+                f" 'tandem review retry {before.id}' at a terminal.",
                 review_id=before.id,
                 attention=before.attention,
             )

@@ -13,8 +13,8 @@ from textual import events
 from textual.app import App
 from textual.binding import BindingType
 
+from tandem.bridge.credentials import has_token
 from tandem.cli.connection_options import ConnectionOptions, find_project
-from tandem.cli.persons import has_token
 from tandem.cli.review_screen import texts
 from tandem.cli.review_screen.desk import ScreenClient, WaitResult
 from tandem.cli.review_screen.keyboard import KeyDialog, bindings, confirm
