@@ -9,7 +9,9 @@ from typing import ClassVar, Literal, NamedTuple
 
 from tandem.git import raw
 from tandem.git.names import decode_path, encode_path
-from tandem.git.raw import ABSENT_MODE
+from tandem.git.raw import ABSENT_MODE, REGULAR
+
+_PLAIN_MODES = frozenset({REGULAR, ABSENT_MODE})
 
 
 class Entry(NamedTuple):
@@ -40,6 +42,11 @@ class Change(NamedTuple):
     def after(self) -> Entry:
         """The path's entry after the change."""
         return Entry(self.mode_after, self.blob_after)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether both sides are plain files, or absent: no link, submodule or program."""
+        return {self.mode_before, self.mode_after} <= _PLAIN_MODES
 
 
 class ObjectFormat(NamedTuple):

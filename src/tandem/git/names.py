@@ -145,5 +145,10 @@ def _unsafe_part_reason(part: str) -> str | None:
 
 def _is_git_folder(part: str) -> bool:
     """Whether some file system takes the name for `.git`."""
+    return loosely_read(part) in _GIT_FOLDERS
+
+
+def loosely_read(part: str) -> str:
+    """A component as the file system reads it that minds least how it is written."""
     name = part.translate(_HFS_IGNORED).lower()
-    return name.split(":", 1)[0].rstrip(" .") in _GIT_FOLDERS
+    return name.split(":", 1)[0].rstrip(" .")

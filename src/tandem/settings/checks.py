@@ -19,10 +19,10 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from tandem.core.texts import storable_text
 from tandem.rulings import trust
+from tandem.rulings.globs import matches
 from tandem.settings import names
 from tandem.settings.config import Settings
 from tandem.settings.names import Mark
-from tandem.settings.policy import matches
 
 FILE: Final = trust.CHECKS_FILE
 LARGEST_BYTES: Final = 100_000
