@@ -1,0 +1,421 @@
+"""What a change needs before it may land, by the rules of `.tandem/policy.toml` (`policy_file` reads it).
+
+Each changed path takes the rules that fit it, a path that none fits needs a review, and the change needs all that its
+paths need. Where a doubt remains, more is needed rather than less: a path that differs from a rule's in case only fits
+it, and a branch that is not known may be any.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from tandem.core.visible import visible_line
+from tandem.git.changes import Change
+from tandem.git.names import encode_path, loosely_read
+from tandem.rulings.globs import compiled
+
+FILE: Final = ".tandem/policy.toml"
+
+CHECKS: Final = "checks"
+AGENT: Final = "agent"
+REVIEW: Final = "review"
+OWNER: Final = "owner"
+PERSON: Final = "person"
+OTHER_PROVIDER: Final = "agent:other-provider"
+NEEDS: Final = {
+    CHECKS: "passed checks",
+    AGENT: "an agent's review",
+    OTHER_PROVIDER: "a review by an agent of another provider",
+    REVIEW: "a review by somebody other than its author",
+    OWNER: "an owner's review",
+    PERSON: "a person's review",
+}
+"""What a rule may need, with its words; besides these, `agent:NAME` is a review by the pool's profile of that name."""
+
+SEVERITIES: Final = ("blocker", "major", "minor", "nit")
+CATEGORIES: Final = ("plan_review", "code_change", "verification", "handoff")
+ALL, FIRST = "all", "first"
+MATCHES: Final = (ALL, FIRST)
+
+UNRULED: Final = "no rule fits"
+NO_PATHS: Final = "no paths are known"
+NEVER_CHECKS_ALONE: Final = "checks alone never cover it"
+OWN_PATH: Final = "the policy's own path"
+REASONS: Final = frozenset({UNRULED, NO_PATHS, NEVER_CHECKS_ALONE, OWN_PATH})
+"""Stand in place of a rule's name where no rule asks; no rule may have one of them as its name."""
+
+_MOST_PATHS = 5
+_MOST_SHOWN = 2
+_ORDER = {CHECKS: 0, AGENT: 1, REVIEW: 3, OWNER: 4, PERSON: 5}
+_PROFILE_ORDER = 2
+
+_OWN = compiled([FILE, f"{FILE}/**"])
+_NEVER_CHECKS_ALONE = compiled(
+    [
+        ".tandem",
+        ".tandem/**",
+        ".github/workflows/**",
+        ".github/actions/**",
+        ".gitlab-ci.yml",
+        ".gitlab/ci/**",
+        *(f"{folder}codeowners" for folder in ("", "docs/", ".github/", ".gitlab/")),
+        *(f"**/{name}" for name in ("review.md", "agents.md", "claude.md", ".gitattributes", ".gitmodules")),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the rules ask about a change.
+
+    Attributes:
+        changes: The entries of its raw difference; empty where no repository is known, and of a plan.
+        generated: Those of its paths that a program made, as the base branch says.
+        lines: Lines added and removed; the caller counts a binary file as too large for any size.
+        branch: The base branch, without `refs/heads/`; None where it is not known.
+        category: The review's.
+        proposer: Who proposes it.
+        is_agent: Whether that is an agent.
+        is_validated: Whether `changes` come from a real repository.
+    """
+
+    changes: tuple[Change, ...]
+    generated: frozenset[str]
+    lines: int
+    branch: str | None
+    category: str
+    proposer: str
+    is_agent: bool
+    is_validated: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """One thing that a change needs.
+
+    Attributes:
+        word: As in a rule's `needs`.
+        rules: Names of the rules that ask for it, or one of `REASONS`.
+        paths: The first five paths that need it.
+    """
+
+    word: str
+    rules: tuple[str, ...]
+    paths: tuple[str, ...]
+
+    @property
+    def words(self) -> str:
+        """The need and its reason, as a part of a sentence."""
+        named = _first_of([f"rule '{one}'" if one not in REASONS else one for one in self.rules])
+        paths = _first_of([visible_line(path) for path in self.paths])
+        return f"{in_words(self.word)} ({': '.join(filter(None, (named, paths)))})"
+
+    @property
+    def is_seat(self) -> bool:
+        """Whether a reviewer of a certain kind meets it; a plain review is met by any of them."""
+        return self.word not in {CHECKS, REVIEW}
+
+
+def _first_of(texts: list[str]) -> str:
+    return ", ".join([*texts[:_MOST_SHOWN], *("…" for _ in texts[_MOST_SHOWN : _MOST_SHOWN + 1])])
+
+
+def in_words(word: str) -> str:
+    """A word of `needs` for people."""
+    return NEEDS.get(word) or f"a review by the profile {word.partition(':')[2]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Requirements:
+    """What a change needs.
+
+    Attributes:
+        needs: In the order checks, agents, review, owner, person.
+        threshold: From which severity on an open finding holds it back; None for the project's.
+        rounds: After so many objections a person decides; None for the usual number.
+        profile: The pool's profile that reviews it; None for any.
+        by_rule: Names of the rules that apply, in the order of the file.
+    """
+
+    needs: tuple[Need, ...]
+    threshold: str | None = None
+    rounds: int | None = None
+    profile: str | None = None
+    by_rule: tuple[str, ...] = ()
+
+    @property
+    def only_checks(self) -> bool:
+        """Whether passed checks are all that it needs."""
+        return [one.word for one in self.needs] == [CHECKS]
+
+    def as_json(self) -> str:
+        """For storage."""
+        needs = [[one.word, one.rules, one.paths] for one in self.needs]
+        stored = [needs, self.threshold, self.rounds, self.profile, self.by_rule]
+        return json.dumps(stored, separators=(",", ":"), ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, stored: str) -> Requirements:
+        """As `as_json` wrote them."""
+        needs, threshold, rounds, profile, by_rule = json.loads(stored)
+        read = tuple(Need(word, tuple(rules), tuple(paths)) for word, rules, paths in needs)
+        return cls(read, threshold, rounds, profile, tuple(by_rule))
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """A range of sizes; `most` is None where it has no end."""
+
+    least: int
+    most: int | None
+
+    def holds(self, size: int) -> bool:
+        """Whether a size is within it."""
+        return size >= self.least and (self.most is None or size <= self.most)
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """A changed path.
+
+    Attributes:
+        text: As it is written.
+        folded: As a system reads it that minds case, accents, dots and spaces least.
+        is_plain: Whether it is a plain file, by a name that every system reads alike but for case.
+        is_generated: Whether a program made it.
+    """
+
+    text: str
+    folded: str
+    is_plain: bool
+    is_generated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule of the file. A predicate that is None, or empty, holds of anything.
+
+    Attributes:
+        name: Its own, or `rule 1`.
+        text: Its lines in the file.
+        needs: The words.
+        paths: Patterns, folded.
+        not_paths: Patterns: folded if it needs checks alone, else as written, so that no look-alike escapes it.
+        risk: Patterns of all its risk words, folded.
+    """
+
+    name: str
+    text: str
+    needs: tuple[str, ...]
+    paths: re.Pattern[str] | None = None
+    not_paths: re.Pattern[str] | None = None
+    risk: re.Pattern[str] | None = None
+    branches: re.Pattern[str] | None = None
+    categories: tuple[str, ...] = ()
+    lines: Size | None = None
+    files: Size | None = None
+    by: tuple[str, ...] = ()
+    generated: bool | None = None
+    threshold: str | None = None
+    rounds: int | None = None
+    profile: str | None = None
+
+    @property
+    def is_lenient(self) -> bool:
+        """Whether it needs no more than checks."""
+        return self.needs == (CHECKS,)
+
+    @property
+    def asks_paths(self) -> bool:
+        """Whether a path has to be known to say if it applies."""
+        return self.generated is not None or any((self.paths, self.not_paths, self.risk))
+
+    def concerns(self, facts: Facts) -> bool:
+        """Whether a change as a whole fits; where its branch is not known, only a lenient rule does not."""
+        return (
+            (not self.categories or facts.category in self.categories)
+            and (self.lines is None or self.lines.holds(facts.lines))
+            and (self.files is None or self.files.holds(len(facts.changes)))
+            and (not self.by or self._is_by(facts))
+            and self._is_for(facts.branch)
+        )
+
+    def _is_by(self, facts: Facts) -> bool:
+        # A proposer that has one of the two words as its name is no case of the word.
+        kind = AGENT if facts.is_agent else PERSON
+        return kind in self.by or facts.proposer in set(self.by) - {AGENT, PERSON}
+
+    def _is_for(self, branch: str | None) -> bool:
+        if self.branches is None:
+            return True
+        return not self.is_lenient if branch is None else self.branches.fullmatch(folded(branch)) is not None
+
+    def is_sure(self, facts: Facts) -> bool:
+        """Whether a rule that concerns a change would also do so if all were known."""
+        return self.branches is None or facts.branch is not None
+
+    def fits(self, path: Path) -> bool:
+        """Whether it fits one of the change's paths."""
+        if self.paths is not None and self.paths.fullmatch(path.folded) is None:
+            return False
+        if self.risk is not None and self.risk.fullmatch(path.folded) is None:
+            return False
+        looked_at = path.folded if self.is_lenient else path.text
+        if self.not_paths is not None and self.not_paths.fullmatch(looked_at) is not None:
+            return False
+        return self.generated is None or self.generated is path.is_generated
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """The rules of a file.
+
+    Attributes:
+        source: SHA-256 of its content, in hexadecimal digits.
+        match: Which of the rules that fit a path count: `all`, or the `first`.
+        rules: In the order of the file.
+    """
+
+    source: str
+    match: str
+    rules: tuple[Rule, ...]
+
+    def requirements(self, facts: Facts) -> Requirements:
+        """What a change needs."""
+        rules = [rule for rule in self.rules if rule.concerns(facts)]
+        gathered = _Gathered()
+        for change in facts.changes:
+            path = path_of(change, is_generated=change.path in facts.generated)
+            found = [rule for rule in rules if rule.fits(path)]
+            gathered.add(path, self._counting(found, facts))
+        if not facts.changes:
+            gathered.add(None, self._counting([rule for rule in rules if not rule.asks_paths], facts))
+        if not facts.changes or not facts.is_validated:
+            gathered.need(REVIEW, NO_PATHS, None)
+        applied = [rule for rule in self.rules if rule.name in gathered.applied]
+        return Requirements(
+            gathered.needs([rule.name for rule in applied]),
+            max((rule.threshold for rule in applied if rule.threshold), key=SEVERITIES.index, default=None),
+            min((rule.rounds for rule in applied if rule.rounds), default=None),
+            gathered.profile(applied),
+            tuple(rule.name for rule in applied),
+        )
+
+    def text_of(self, name: str) -> str:
+        """The lines of a rule in the file.
+
+        Raises:
+            KeyError: There is no rule of that name.
+        """
+        return {rule.name: rule.text for rule in self.rules}[name]
+
+    def _counting(self, found: list[Rule], facts: Facts) -> list[Rule]:
+        """Those rules that count: all, or all up to the first that surely fits."""
+        if self.match == FIRST:
+            sure = (number for number, rule in enumerate(found, start=1) if rule.is_sure(facts))
+            return found[: next(sure, len(found))]
+        return found
+
+
+@dataclass(slots=True)
+class _Gathered:
+    """What the paths of a change need, path by path."""
+
+    asking: dict[str, dict[str, None]] = field(default_factory=dict[str, "dict[str, None]"])
+    """By word, who asks for it."""
+    paths: dict[str, list[str]] = field(default_factory=dict[str, "list[str]"])
+    applied: set[str] = field(default_factory=set[str])
+    profiles: set[str | None] = field(default_factory=set["str | None"])
+
+    def add(self, path: Path | None, rules: list[Rule]) -> None:
+        """Add what one path needs, or a change without any."""
+        words = {word for rule in rules for word in rule.needs}
+        for rule in rules:
+            self.applied.add(rule.name)
+            for word in rule.needs:
+                self.need(word, rule.name, path)
+        if path is not None:
+            words |= self._in_any_case(path, words)
+        if words != {CHECKS}:
+            self.profiles |= {rule.profile for rule in rules if rule.profile} or {None}
+
+    def _in_any_case(self, path: Path, words: set[str]) -> set[str]:
+        """Add what no rule can do without; its words."""
+        more: dict[str, str] = {}
+        if _OWN.fullmatch(path.folded) is not None:
+            more[PERSON] = OWN_PATH
+        elif not words:
+            more[REVIEW] = UNRULED
+        elif words == {CHECKS} and not (path.is_plain and _NEVER_CHECKS_ALONE.fullmatch(path.folded) is None):
+            more[REVIEW] = NEVER_CHECKS_ALONE
+        for word, reason in more.items():
+            self.need(word, reason, path)
+        return set(more)
+
+    def need(self, word: str, reason: str, path: Path | None) -> None:
+        """Add one thing that is needed."""
+        self.asking.setdefault(word, {})[reason] = None
+        paths = self.paths.setdefault(word, [])
+        if path is not None and len(paths) < _MOST_PATHS and path.text not in paths:
+            paths.append(path.text)
+
+    def needs(self, names: list[str]) -> tuple[Need, ...]:
+        """All that is needed, in order; those who ask in the order of the rules' names."""
+        words = sorted(self.asking, key=lambda word: (_ORDER.get(word, _PROFILE_ORDER), word))
+        found = [
+            Need(
+                word,
+                tuple(name for name in (*names, *sorted(REASONS)) if name in self.asking[word]),
+                tuple(self.paths[word]),
+            )
+            for word in words
+        ]
+        has_seat = any(one.is_seat for one in found)
+        return tuple(one for one in found if not (has_seat and one.word == REVIEW))
+
+    def profile(self, applied: Iterable[Rule]) -> str | None:
+        """The profile for all paths: the first of the file, but none where a path has no profile to review it."""
+        if None in self.profiles:
+            return None
+        return next((rule.profile for rule in applied if rule.profile in self.profiles), None)
+
+
+def path_of(change: Change, *, is_generated: bool = False) -> Path:
+    """A changed path, as rules look at it."""
+    text = change.path
+    if text.startswith('"'):
+        # Not UTF-8: git's quoted form would fit no pattern.
+        text = encode_path(text).decode("utf-8", "surrogateescape")
+    loose = _loose(text)
+    return Path(change.path, loose, change.is_plain and loose == folded(text), is_generated)
+
+
+def folded(text: str) -> str:
+    """A text without its case, in one of the ways to write its accents."""
+    return text.lower() if text.isascii() else _composed(_composed(text).casefold())
+
+
+def _composed(text: str) -> str:
+    return unicodedata.normalize("NFC", text)
+
+
+# A component that is empty, `.` or `..`, or ends in dots or spaces, which Windows drops; what else it reads otherwise.
+_UNUSUAL = re.compile(r"(?:^|/)\.{0,2}(?:/|$)|[. ](?:/|$)|[\\:]")
+
+
+def _loose(text: str) -> str:
+    """A path as the file system reads it that minds least how it is written."""
+    if text.isascii() and _UNUSUAL.search(text) is None:
+        return text.lower()
+    kept: list[str] = []
+    for part in text.replace("\\", "/").split("/"):
+        if part == "..":
+            del kept[-1:]
+        elif name := loosely_read(part):
+            kept.append(folded(name))
+    return "/".join(kept)
