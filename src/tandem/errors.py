@@ -257,6 +257,16 @@ class AlreadyLanded(TandemError):
     status = 409
 
 
+class RequirementMissing(TandemError):
+    """The project's policy needs other approvals than the caller's, or passed checks; `details.missing` says which.
+
+    Leave the review to who can give them: `missing` of `get_review_status` names what is left.
+    """
+
+    code = "REQUIREMENT_MISSING"
+    status = 409
+
+
 class OpenFindings(TandemError):
     """An approval over open findings that keep it back; `details.findings` says which, how grave, where and by whom.
 

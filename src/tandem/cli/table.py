@@ -298,6 +298,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("claim_generation", "--claim-generation", kind="whole", help="The claim's number, from 'tandem review claim'."),
         Parameter("reviewer_id", "--reviewer-id", help="Who reviews; needed without `claim_generation`. Default: who calls, see 'tandem me'.", metavar="ID", is_caller=True),
         Parameter("round", "--round", kind="whole", help="Default: the round you claimed."),
+        Parameter("proof", "--proof", help="What a command sealed that a person has run; a policy may ask for a person's approval."),
         Parameter("project", "--project", help="Registered project, or a label; default: the repository you are in.", panel="Common options", completes="project"),
         Parameter("idempotency_key", "--idempotency-key", help="The same key with the same body has one effect and one answer, for a day.", panel="Common options"),
         Parameter("broker", "--broker", variable="TANDEM_BROKER", help="The broker, or several on one database: URL,URL; default: the one on this machine.", metavar="URL", panel="Common options"),

@@ -189,6 +189,7 @@ class Operations(ABC):
         claim_generation: int | None = None,
         reviewer_id: str | None = None,
         round: int | None = None,
+        proof: str | None = None,
     ) -> reviews_answers.VerdictGiven:
         """Give your verdict on the claimed round; changes_requested and comment may carry a counter-patch."""
         return await self._operate("submit_verdict", locals())

@@ -34,6 +34,7 @@ class Caller:
         principal: Whose idempotency keys these are; `local` on a trusted local broker.
         key: The call's idempotency key in its scope; the dispatcher fills it in.
         access: What the caller was let in with; None on a trusted broker.
+        is_page: Whether a page of the broker calls for the person who reads it.
     """
 
     role: str | None = None
@@ -42,6 +43,7 @@ class Caller:
     principal: str = "local"
     key: Key | None = None
     access: Access | None = None
+    is_page: bool = False
 
     @property
     def operator(self) -> str:

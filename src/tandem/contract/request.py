@@ -50,6 +50,9 @@ Project = Annotated[Name | None, Field(description="Registered project, or a lab
 IdempotencyKey = Annotated[
     Name | None, Field(description="The same key with the same body has one effect and one answer, for a day.")
 ]
+_PROOF = r"^(person|tok_[0-9a-z]{18})\.[0-9a-f]{64}( tok_[0-9a-z]{18}\.[0-9a-f]{64})?$"
+Proof = Annotated[str, Field(pattern=_PROOF, max_length=300)]
+"""What `rulings.proof` makes."""
 StatusName = Literal["pending", "claimed", "in_review", "changes_requested", "approved", "rejected", "closed"]
 ReviewId = Annotated[Id, Field(description="The review.")]
 ReviewerName = Annotated[Name, Field(description="As `list_reviewers` shows it, e.g. codex-r1-k3f9q2.")]

@@ -113,7 +113,7 @@ class HandoffReviews(Participant):
 
     @override
     def decided(self, unit: Unit, services: Services, decision: Decision) -> None:
-        gated = _find_gated(unit, decision.review) if decision.verdict == "approved" else None
+        gated = _find_gated(unit, decision.review) if decision.verdict == "approved" and decision.stands else None
         if gated is not None:
             _advance(unit, services, *gated, decision.current, decision.reviewer)
 

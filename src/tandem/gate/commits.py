@@ -27,14 +27,14 @@ from tandem.gate.contract import (
 )
 from tandem.gate.judging import changes_of, exempt_patterns
 from tandem.gate.rules import CommitRow, names
-from tandem.gate.switch import key_of, require_known
+from tandem.gate.switch import require_known
 from tandem.git.changes import Change
 from tandem.git.raw import digest_of
 from tandem.git.snapshot import Returned
 from tandem.reviews import queries as reviews
 from tandem.reviews import writing
 from tandem.reviews.approvals import inverse
-from tandem.reviews.context import Decision, Difference, Participant, Services
+from tandem.reviews.context import Decision, Difference, Participant, Services, key_of
 from tandem.reviews.rounds import Round
 from tandem.reviews.rules import Review, Rollback
 from tandem.rulings import proof

@@ -32,6 +32,7 @@ from tandem.contract.request import (
     PageToken,
     Person,
     ProjectRequest,
+    Proof,
     Reason,
     Refusals,
     Request,
@@ -70,10 +71,6 @@ _MOST_SIGNERS = 100
 _MOST_SIGNATURES = 10
 
 _MOST_TIPS = 1000
-
-_PROOF = r"^(person|tok_[0-9a-z]{18})\.[0-9a-f]{64}( tok_[0-9a-z]{18}\.[0-9a-f]{64})?$"
-
-_Proof = Annotated[str, Field(pattern=_PROOF, max_length=300)]
 
 _NO_REF = set(" ~^:?*[\\")
 
@@ -174,7 +171,7 @@ class SetGate(WriteRequest):
     threshold: Threshold = None
     reason: Annotated[Reason, Field(description="Why, for whoever reads the log.")] = None
     since: Annotated[Name | None, Field(description="The `switched_at` of the gate that is changed.")] = None
-    proof: Annotated[_Proof | None, Field(description="What the command sealed that a person has run.")] = None
+    proof: Annotated[Proof | None, Field(description="What the command sealed that a person has run.")] = None
 
 
 class GetGate(ProjectRequest):
@@ -204,7 +201,7 @@ class OverrideGate(WriteRequest):
     branch: Annotated[Ref | None, Field(description="The branch that it was for.")] = None
     at: Annotated[Name | None, Field(description="When the person did it, ISO time; default: now.")] = None
     proof: Annotated[
-        _Proof | None,
+        Proof | None,
         Field(description="What the hook sealed when the person answered; without it the override is refused."),
     ] = None
 
@@ -311,7 +308,7 @@ class RecordRollback(WriteRequest):
         ),
     ] = "rollback"
     reason: Annotated[Reason, Field(description="Why a person settles it.")] = None
-    proof: Annotated[_Proof | None, Field(description="What the command sealed when the person answered.")] = None
+    proof: Annotated[Proof | None, Field(description="What the command sealed when the person answered.")] = None
 
 
 class GetProjectSettings(Request):

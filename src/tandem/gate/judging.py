@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -21,10 +21,10 @@ from tandem.gate.contract import CheckGate, GateChange, GateDecision, PathDecisi
 from tandem.gate.rules import CommitRow, names
 from tandem.git.changes import Change
 from tandem.git.raw import digest_of
-from tandem.reviews import checks, contents, grounds
+from tandem.reviews import checks, contents, grounds, seats
 from tandem.reviews import queries as review_queries
 from tandem.reviews.approvals import Approval, Cover, inverse
-from tandem.reviews.checks import Hold
+from tandem.reviews.check_rules import Hold
 from tandem.reviews.context import Services
 from tandem.rulings import planning
 from tandem.rulings.next_steps import SUBMIT
@@ -120,8 +120,15 @@ async def check_gate(services: Services, _caller: Caller, request: CheckGate) ->
     if (request.digest is None) == (request.changes is None):
         raise InvalidInput("Send either changes or digest.", field="changes")
     settings = await asyncio.to_thread(project_settings, services, request.project, "gate_exempt", "checks_on_tip")
-    named = await contents.names_checks(services, request.project, request.branch)
-    asked = grounds.Asked(request.branch, named, await _tips(services, request) if settings[1] else None)
+    known = await services.store.read(lambda unit: grounds.base_branches(unit, services, request.project).names)
+    named = {*known, *([request.branch] if request.branch else ())} or {grounds.HEAD}
+    of_tips = await contents.of_tips(services, request.project, named)
+    asked = grounds.Asked(
+        request.branch,
+        request.branch in of_tips and of_tips[request.branch].has_checks,
+        await _tips(services, request, known) if settings[1] else None,
+        policies={name: one.policy for name, one in of_tips.items()},
+    )
     with while_wanted() as check:
         judge = _check_digest if request.digest is not None else _check_changes
         decision, held = await judge(services, request, settings[0], asked, check)
@@ -130,9 +137,8 @@ async def check_gate(services: Services, _caller: Caller, request: CheckGate) ->
         return decision
 
 
-async def _tips(services: Services, request: CheckGate) -> dict[str, frozenset[str]]:
+async def _tips(services: Services, request: CheckGate, named: Iterable[str]) -> dict[str, frozenset[str]]:
     """By base branch, the commits of which a check has to have run on one."""
-    named = await services.store.read(lambda unit: grounds.base_branches(unit, services, request.project).names)
     await grounds.newest(services, request.project)
     tips = await grounds.tips(services, request.project, named)
     been = {request.branch: request.tips or ()} if request.branch else {}
@@ -385,7 +391,8 @@ def _held(unit: Unit, doubts: grounds.Doubts, approvals: Sequence[tuple[str, int
     """What keeps approved content back, by review; one that has ended comes before one that may still pass."""
     found: _Held = {}
     for which in approvals:
-        if held := checks.held(unit, doubts, *which):
+        lacking = seats.held(unit, doubts.asked, *which)
+        if held := (*checks.held(unit, doubts, *which), *([lacking] if lacking else ())):
             found[which[0]] = min(held, key=lambda one: one.is_pending)
     return found
 
@@ -393,7 +400,7 @@ def _held(unit: Unit, doubts: grounds.Doubts, approvals: Sequence[tuple[str, int
 def _said(held: _Held) -> tuple[str, str]:
     """What keeps approved content back, in words and as a code."""
     hold = min(held.values(), key=lambda one: one.is_pending)
-    code = CheckPending.code if hold.is_pending else CheckFailed.code
+    code = hold.code or (CheckPending.code if hold.is_pending else CheckFailed.code)
     return f"approved, but {hold.words} ({code})", code
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hmac
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -21,7 +20,7 @@ from tandem.gate.rules import LISTS, Gate, Override, commits_of, names
 from tandem.git.changes import Change
 from tandem.git.raw import digest_of
 from tandem.reviews import contents
-from tandem.reviews.context import Services
+from tandem.reviews.context import Services, key_of
 from tandem.reviews.finding_rules import SEVERITIES, THRESHOLD, is_grave
 from tandem.rulings import proof
 from tandem.store import events
@@ -249,16 +248,6 @@ async def _proved_by(services: Services, caller: Caller, request: OverrideGate, 
         field="proof",
         needed="person",
     )
-
-
-async def key_of(services: Services, stated: str | None, facts: Sequence[object]) -> str | None:
-    """The key that seals these facts: `person`, or an access token's id; None if none does."""
-    for one in (stated or "").split():
-        name, _, sealed = one.partition(".")
-        key = services.tokens.person_key() if name == proof.PERSON else await services.authenticator.key_of(name)
-        if key is not None and hmac.compare_digest(sealed, proof.seal(key, facts)):
-            return name
-    return None
 
 
 def require_known(services: Services, unit: Unit, project: str) -> None:

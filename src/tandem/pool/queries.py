@@ -69,7 +69,7 @@ _abandoned = Statement(
     .where(_r.state.in_([State.CLAIMED.value, State.IN_REVIEW.value]), _w.ended_at.is_not(None))
     .order_by(_r.id)
 )
-_claimable = (_r.state == State.PENDING.value, _r.attention.is_(None))
+_claimable = (_r.state == State.PENDING.value, _r.attention.is_(None), _r.by_checks == 0)
 _pending = Statement(
     select(_r.project, func.count())
     .where(*_claimable, or_(_r.not_before.is_(None), _r.not_before <= bindparam("now")))

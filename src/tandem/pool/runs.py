@@ -246,6 +246,12 @@ def project_of(unit: Unit, reviewer_id: str) -> str | None:
     return found.project if found is not None and found.state != ReviewerState.TERMINATED else None
 
 
+def provider_of(unit: Unit, reviewer_id: str) -> str | None:
+    """The client of a pool's reviewer; None for everybody else."""
+    found = reviewers.find(unit, reviewer_id)
+    return found and found.provider
+
+
 list_models = reviewers.list_models
 
 

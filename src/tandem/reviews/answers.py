@@ -108,6 +108,9 @@ class Onward:
     next_action: NextActionName = "wait"
     message: NextMessage = ""
     no_reviewer: Annotated[NoReviewer | None, NO_REVIEWER, Shown("hidden")] = None
+    missing: Annotated[
+        tuple[str, ...], Field(description="What the project's policy still needs beside passed checks, in words.")
+    ] = ()
     revision: Revision | None = None
     followed: Annotated[bool, Field(description="Whether the next commit is its next round."), Shown("hidden")] = False
 

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 import orjson
 
+from tandem.git.ground import Ground
 from tandem.settings.checks import FILE, CheckDefinition, Standing
 
 _MICROSECONDS = 1_000_000
@@ -101,6 +102,22 @@ class CheckRun(NamedTuple):
         setup = orjson.loads(self.setup)["timeout_seconds"] if self.setup else 0
         latest = (self.started_at or 0) + (self.timeout_seconds + setup) * _MICROSECONDS + _LATE_US
         return self.status == CheckStatus.RUNNING and now_us > latest
+
+
+class Hold(NamedTuple):
+    """What keeps the gate closed for an approved content: a required check, or the policy.
+
+    Attributes:
+        words: Which one, and why; to stand behind "approved, but".
+        is_pending: Whether it may still pass as it is.
+        ground: What it ran on, where a base branch may hold that by now; else None.
+        code: Of the policy's refusal; None for a check's.
+    """
+
+    words: str
+    is_pending: bool
+    ground: Ground | None = None
+    code: str | None = None
 
 
 class PlannedCheck(NamedTuple):

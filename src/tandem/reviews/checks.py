@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 
@@ -14,7 +14,7 @@ from tandem.contract.answer import shown
 from tandem.contract.caller import Caller
 from tandem.errors import Forbidden, InvalidInput, InvalidTransition, NotFound, StaleClaim
 from tandem.git.ground import Ground
-from tandem.reviews import contents, findings_of_checks, grounds, writing
+from tandem.reviews import contents, findings_of_checks, grounds, seats, writing
 from tandem.reviews import queries as reviews
 from tandem.reviews.check_contract import (
     CheckList,
@@ -27,7 +27,7 @@ from tandem.reviews.check_contract import (
     ReportCheck,
     RunChecks,
 )
-from tandem.reviews.check_rules import DOUBTFUL, PASSED, SAYS_SOMETHING, CheckRun, CheckStatus, outcome, runs_of
+from tandem.reviews.check_rules import DOUBTFUL, PASSED, SAYS_SOMETHING, CheckRun, CheckStatus, Hold, outcome, runs_of
 from tandem.reviews.context import Services
 from tandem.reviews.finding_rules import Finding
 from tandem.reviews.rules import Review, State
@@ -251,20 +251,6 @@ async def _ground(services: Services, request: ReportCheck) -> Ground | None:
     return None if stands is None else stands.ground
 
 
-class Hold(NamedTuple):
-    """A required check that keeps the gate closed.
-
-    Attributes:
-        words: Which one, and why.
-        is_pending: Whether it may still pass as it is.
-        ground: What it ran on, where a base branch may hold that by now; else None.
-    """
-
-    words: str
-    is_pending: bool
-    ground: Ground | None = None
-
-
 _WAYS = {CheckStatus.QUEUED: "has not begun", CheckStatus.RUNNING: "still runs", CheckStatus.FAILED: "failed"}
 
 
@@ -471,4 +457,5 @@ def _write(
     came_to = outcome(list(of_round.values())) if is_current else review.checks
     after = review._replace(checks=came_to, updated_at=now)
     rows = writing.Rows(checks=runs, findings=found)
-    return writing.change_review(unit, review, after, actor=actor, kind=kind, data=data, rows=rows)
+    written = writing.change_review(unit, review, after, actor=actor, kind=kind, data=data, rows=rows)
+    return seats.approve_by_rule(unit, written, list(of_round.values()), now) if is_current else written

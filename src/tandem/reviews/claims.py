@@ -12,7 +12,7 @@ from tandem.contract.caller import Caller
 from tandem.core.clock import MICROSECONDS, isoformat
 from tandem.errors import Forbidden, InvalidTransition, StaleClaim, TandemError, Unavailable
 from tandem.reviews import claim_rules as claims
-from tandem.reviews import contents, finding_queries, grounds, views, writing
+from tandem.reviews import contents, finding_queries, grounds, seats, views, writing
 from tandem.reviews import queries as reviews
 from tandem.reviews.answers import Claim, ClaimReleased, ClaimRenewed, ReviewStatus
 from tandem.reviews.check_contract import GroundView
@@ -98,6 +98,7 @@ def admit(unit: Unit, services: Services, before: Review, caller: Caller, review
         SelfApproval: The content is their own.
         AlreadyClaimed: Another reviewer holds it.
         InvalidTransition: It cannot be claimed in its state, or waits for a person.
+        RequirementMissing: The policy needs others.
     """
     if before.is_disputed and not is_by_person(unit, services, caller, reviewer_id):
         raise InvalidTransition(
@@ -110,6 +111,9 @@ def admit(unit: Unit, services: Services, before: Review, caller: Caller, review
     _, is_new = claims.claimed(before, reviewer_id, services.clock.now_us(), services.policy)
     current = reviews.get_round(unit, before.id, before.round)
     if is_new:
+        # What they are is proved with the verdict.
+        seat = seats.seat_of(unit, services, caller, reviewer_id, is_proved=True)
+        seats.check(before, seat, caller.names(reviewer_id))
         submitter = reviews.submitter(unit, current)
         claims.check_not_own(before, caller.names(reviewer_id), submitter=submitter, current=current)
     return current

@@ -30,6 +30,7 @@ from tandem.reviews.finding_contract import GivenFinding
 from tandem.reviews.requests import CreateReview
 from tandem.reviews.rounds import Round
 from tandem.rulings import trust
+from tandem.rulings.policy import FILE as POLICY_FILE
 from tandem.settings import checks
 from tandem.settings.config import user_file
 from tandem.store.base import Unit
@@ -61,6 +62,7 @@ class Content(ValidatedContent):
         base_files: The touched files at the base, as JSON, where it was applied to those; else None.
         ground: What it stands on; None where there is no repository.
         places: Where the findings of other reviews stand in it that it goes on with, by their ids.
+        policy: The project's policy, as the base branch's tip has it; None if it has none.
         returned: Ids of the findings whose lines it has as they were, after they had changed.
     """
 
@@ -68,6 +70,7 @@ class Content(ValidatedContent):
     checks: Checks = ()
     base_files: str | None = None
     ground: Ground | None = None
+    policy: bytes | None = None
     places: Mapping[str, Place] = field(default_factory=dict[str, Place])
     returned: frozenset[str] = frozenset()
 
@@ -326,9 +329,8 @@ async def _repository(services: Services, project: str, base: str | None, sent: 
     return None
 
 
-def _content(validated: ValidatedContent, checks: Checks = (), ground: Ground | None = None) -> Content:
-    stated = {one.name: getattr(validated, one.name) for one in fields(ValidatedContent)}
-    return Content(**stated, checks=checks, ground=ground)
+def _content(validated: ValidatedContent, **more: Any) -> Content:
+    return Content(**{one.name: getattr(validated, one.name) for one in fields(ValidatedContent)}, **more)
 
 
 @asynccontextmanager
@@ -375,7 +377,8 @@ async def _with_checks(
         if stands.tip is not None and (unread := repository.unread(stands.tip, paths)):
             files = tuple(replace(one, generated=one.path in unread) for one in found.affected_files)
             found = replace(found, affected_files=files)
-        return _content(found, planned(repository, stands, known.names, paths), stands)
+        runs = planned(repository, stands, known.names, paths)
+        return _content(found, checks=runs, ground=stands, policy=_of_base(repository, stands, POLICY_FILE))
 
     content = await asyncio.to_thread(work)
     if content.checks:
@@ -398,8 +401,7 @@ def planned(repository: Repository, ground: Ground, branches: Sequence[str], pat
         # The checks are unknown. Removing the branch must not mean that there are none.
         known = checks.has_trusted(user_file().parent, str(repository.root))
         return (PlannedCheck(None, CheckStatus.ERROR, ground.problem, required=True, source=""),) if known else ()
-    commit = ground.tip or (ground.base if repository.has_base(ground.base) else repository.resolve_base(None))
-    file = repository.file_of_round(RoundPatch(commit, None, ()), checks.FILE, after=False)
+    file = _of_base(repository, ground, checks.FILE)
     found = () if file is None else _planned_by(file, repository, paths)
     if ground.problem is None:
         return found
@@ -409,22 +411,59 @@ def planned(repository: Repository, ground: Ground, branches: Sequence[str], pat
     )
 
 
-async def names_checks(services: Services, project: str, branch: str | None) -> bool:
-    """Whether a base branch has a file of checks, or something in its place."""
-    repository = None if branch is None else await services.projects.repository(project)
-    if repository is None or branch is None:
-        return False
+def _of_base(repository: Repository, ground: Ground, file: str) -> bytes | None:
+    """A file as the base branch's tip has it; None if it has none."""
+    commit = ground.tip or (ground.base if repository.has_base(ground.base) else repository.resolve_base(None))
+    return repository.file_of_round(RoundPatch(commit, None, ()), file, after=False)
 
-    def look() -> bool:
+
+class OfTip(NamedTuple):
+    """What the tip of a base branch asks for.
+
+    Attributes:
+        has_checks: Whether it has a file of checks, or something in its place.
+        policy: Its policy; None if it has none.
+    """
+
+    has_checks: bool
+    policy: bytes | None
+
+
+async def of_tips(services: Services, project: str, branches: Iterable[str]) -> dict[str, OfTip]:
+    """What the tips of base branches ask for, as far as the branches are known here."""
+    wanted = [*branches]
+    repository = await services.projects.repository(project) if wanted else None
+    if repository is None:
+        return {}
+
+    def look(branch: str) -> OfTip | None:
         try:
             tip = repository.tips([branch]).get(branch)
-            patch = None if tip is None else RoundPatch(tip, None, ())
-            return patch is not None and repository.file_of_round(patch, checks.FILE, after=False) is not None
+            return None if tip is None else _of_tip(repository, tip)
         except TandemError:
-            # What cannot be read may name some.
-            return True
+            # What cannot be read may ask for anything.
+            return OfTip(has_checks=True, policy=b"\0")
 
-    return await asyncio.to_thread(look)
+    def work() -> dict[str, OfTip]:
+        return {branch: found for branch in wanted if (found := look(branch)) is not None}
+
+    return await asyncio.to_thread(work)
+
+
+_TIPS = 100
+_known_tips: dict[tuple[str, str], OfTip] = {}
+"""By repository and commit, which never changes."""
+
+
+def _of_tip(repository: Repository, tip: str) -> OfTip:
+    key = (str(repository.root), tip)
+    if key not in _known_tips:
+        patch = RoundPatch(tip, None, ())
+        checked, policy = (repository.file_of_round(patch, one, after=False) for one in (checks.FILE, POLICY_FILE))
+        if len(_known_tips) >= _TIPS:
+            _known_tips.clear()
+        _known_tips[key] = OfTip(checked is not None, policy)
+    return _known_tips[key]
 
 
 def _planned_by(file: bytes, repository: Repository, paths: Sequence[str]) -> Checks:

@@ -6,6 +6,7 @@ The composition root fills it in.
 from __future__ import annotations
 
 import asyncio
+import hmac
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +22,7 @@ from tandem.reviews.claim_rules import decides_for_all
 from tandem.reviews.finding_rules import THRESHOLD
 from tandem.reviews.rounds import Round
 from tandem.reviews.rules import Review
-from tandem.rulings import person
+from tandem.rulings import person, proof
 from tandem.settings.workflows import Workflow
 from tandem.store.base import Unit
 
@@ -49,6 +50,7 @@ class Decision:
         current: The round that it is about.
         verdict: `approved`, `changes_requested` or `rejected`.
         reviewer: Who gave it.
+        stands: Whether it is the review's: an approval beside which others are missing is not.
         at_us: When, in microseconds since the epoch.
     """
 
@@ -57,11 +59,12 @@ class Decision:
     verdict: str
     reviewer: str
     at_us: int
+    stands: bool = True
 
 
 def why_none(unit: Unit, services: Services, review: Review) -> NoReviewer | None:
     """Why a review that waits for a reviewer gets none now; None if one may come any moment, or somebody has it."""
-    found = (one.why_none(unit, services, review) for one in services.participants)
+    found = (one.why_none(unit, services, review) for one in services.participants if not review.by_checks)
     return next((why for why in found if why is not None), None)
 
 
@@ -70,6 +73,16 @@ def is_by_person(unit: Unit, services: Services, caller: Caller, who: str) -> bo
     names = (caller.agent or "", who) if caller.access is None else ()
     is_agent = any(name.casefold().partition("/")[0] in person.CLIENTS.values() for name in names)
     return decides_for_all(caller) and not is_agent and services.pool.project_of(unit, who) is None
+
+
+async def key_of(services: Services, stated: str | None, facts: Sequence[object]) -> str | None:
+    """The key that seals these facts: `person`, or an access token's id; None if none does."""
+    for one in (stated or "").split():
+        name, _, sealed = one.partition(".")
+        key = services.tokens.person_key() if name == proof.PERSON else await services.authenticator.key_of(name)
+        if key is not None and hmac.compare_digest(sealed, proof.seal(key, facts)):
+            return name
+    return None
 
 
 def threshold_of(unit: Unit, services: Services, project: str) -> str:
@@ -143,6 +156,10 @@ class PoolReviewers(Protocol):
 
     def project_of(self, unit: Unit, reviewer_id: str) -> str | None:
         """The project of one that has not ended."""
+        ...
+
+    def provider_of(self, unit: Unit, reviewer_id: str) -> str | None:
+        """The client that runs one, ended or not."""
         ...
 
     def is_draining(self, unit: Unit, reviewer_id: str) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from tandem.contract import answer
 from tandem.contract.caller import Caller
 from tandem.errors import InvalidDiff, InvalidInput, NoCounterPatch, NotFound, SchemaInvalid
-from tandem.reviews import carried, checks, contents, views, writing
+from tandem.reviews import carried, checks, contents, seats, views, writing
 from tandem.reviews import files as round_files
 from tandem.reviews import queries as reviews
 from tandem.reviews.answers import CounterPatchDecided
@@ -72,6 +72,7 @@ async def accept_counter_patch(services: Services, caller: Caller, request: Acce
         after = next_round(accepted, digest=facts.digest, validated=facts.validated, now_us=now)
         current = reviews.get_round(unit, before.id, before.round)
         new_round = replace(_accepted_round(unit, current, patch, facts, now), accepted_by=accepted_by)
+        after = seats.begun(after, new_round, facts, before)
         written = writing.change_review(
             unit,
             before,
@@ -121,7 +122,7 @@ async def reject_counter_patch(services: Services, caller: Caller, request: Reje
 
 
 def _decided(unit: Unit, services: Services, review: Review, patch: CounterPatch) -> CounterPatchDecided:
-    onward = views.onward(unit, services, review, "revision", "followed")
+    onward = views.onward(unit, services, review, "missing", "revision", "followed")
     return views.answer(CounterPatchDecided, services.waits, unit, review, counter_patch_id=patch.id, **onward)
 
 

@@ -51,12 +51,14 @@ class Asked(NamedTuple):
         branch: The base branch that is updated; None if none is, or the caller does not know.
         has_checks: Whether that branch names checks by now.
         tips: By base branch, the commits of which a check has to have run on one; None where any will do.
+        policies: By base branch, the policy of its tip; None where it has none.
         held: The bases whose commits the base branches are known to hold by now.
     """
 
     branch: str | None = None
     has_checks: bool = False
     tips: Mapping[str, frozenset[str]] | None = None
+    policies: Mapping[str, bytes | None] = {}
     held: frozenset[str] = frozenset()
 
 
@@ -145,7 +147,7 @@ class Doubts:
         self._unit = unit
         self._services = services
         self._project = project
-        self._asked = asked
+        self.asked = asked
         # The checks of a round ran on the same, mostly.
         self._known: dict[str | None, Doubt | None] = {None: None}
 
@@ -155,7 +157,7 @@ class Doubts:
         Args:
             grounds: What the round's checks ran on; what the round stands on, where it has none.
         """
-        asked, known = self._asked, map(parsed, {*grounds})
+        asked, known = self.asked, map(parsed, {*grounds})
         if not asked.has_checks or any(one is None or one.branch == asked.branch for one in known):
             return None
         return f"the checks of {asked.branch} have not run on it; run them with --branch {asked.branch}"
@@ -171,7 +173,7 @@ class Doubts:
         return self._known[ground]
 
     def _found(self, ground: Ground) -> Doubt | None:
-        asked, names = self._asked, base_branches(self._unit, self._services, self._project).names
+        asked, names = self.asked, base_branches(self._unit, self._services, self._project).names
         if asked.branch not in (None, ground.branch):
             return Doubt(f"ran on {_place(ground)}; run it with --branch {asked.branch}")
         if names and ground.branch not in names:

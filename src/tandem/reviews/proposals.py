@@ -10,7 +10,7 @@ from tandem.contract.caller import Caller
 from tandem.contract.work import WORK
 from tandem.errors import InvalidInput
 from tandem.projects.registry import ProjectMoved
-from tandem.reviews import carried, checks, contents, counter_patches, verdicts, views, writing
+from tandem.reviews import carried, checks, contents, counter_patches, seats, verdicts, views, writing
 from tandem.reviews import queries as reviews
 from tandem.reviews.answers import ReviewCreated
 from tandem.reviews.claim_rules import check_concerned, end_claim
@@ -125,6 +125,7 @@ def open_in(
     found = carried.going_on(unit, project, review.parent_id, content)
     review = carried.waiting(unit, services, review, found)
     first = _round(unit, review, request, content, origin="proposal", author=author or review.proposer_id)
+    review = seats.begun(review, first, content)
     written = writing.change_review(
         unit,
         None,
@@ -160,6 +161,7 @@ def revise_in(
     identified = end_claim(current, found, now)._replace(**_stated(request))
     after = next_round(identified, digest=content.digest, validated=content.validated, now_us=now)
     new_round = _round(unit, after, request, content, origin="revision", author=author or actor)
+    after = seats.begun(after, new_round, content, before)
     written = writing.change_review(
         unit,
         current,
@@ -310,5 +312,5 @@ def _created(
         affected_files=content.affected_files,
         notes=content.notes or (),
         existed=existed,
-        **views.onward(unit, services, review, "path", "revision", "followed"),
+        **views.onward(unit, services, review, "missing", "path", "revision", "followed"),
     )

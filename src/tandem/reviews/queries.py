@@ -173,6 +173,8 @@ def _queue_head(*, project: bool, category: bool, skip_locked: bool) -> Statemen
         .where(
             _r.state == State.PENDING.value,
             _r.attention.is_(None),
+            _r.by_checks == 0,
+            or_(_r.seats.is_(None), _r.seats.not_like(bindparam("seated"))),
             or_(_r.not_before.is_(None), _r.not_before <= bindparam("now")),
             ~IS_OWN,
         )
@@ -241,7 +243,9 @@ def unknown(review_id: str) -> NotFound:
 
 def find_next(unit: Unit, *, names: Names, now_us: int, project: str | None, category: str | None) -> Review | None:
     """The head of the queue for a reviewer, locked: highest priority, then oldest, never their own."""
-    params = {"now": now_us, **own_params(names), **stated(project=project, category=category)}
+    # As JSON has the name among the seats that are taken.
+    seated = f'%["{names.own[0].removesuffix(names.end)}"%'
+    params = {"now": now_us, "seated": seated, **own_params(names), **stated(project=project, category=category)}
     head = partial(_queue_head, project=project is not None, category=category is not None)
     found = unit.find(Review, head(skip_locked=True), **params)
     if found is None and unit.dialect == "postgresql":

@@ -21,6 +21,7 @@ from tandem.contract.request import (
     PageLimit,
     PageToken,
     ProjectRequest,
+    Proof,
     Reason,
     Refusals,
     Request,
@@ -49,6 +50,7 @@ from tandem.errors import (
     NotFound,
     OpenFindings,
     ReasonRequired,
+    RequirementMissing,
     SchemaInvalid,
     SelfApproval,
     StaleClaim,
@@ -175,7 +177,7 @@ class ListReviews(ProjectRequest):
 class ClaimReview(WriteRequest):
     """Claim a review, or the next in the queue; answers with the proposal, or review: null."""
 
-    refusals: ClassVar[Refusals] = (NotFound, AlreadyClaimed, InvalidTransition, SelfApproval)
+    refusals: ClassVar[Refusals] = (NotFound, AlreadyClaimed, InvalidTransition, SelfApproval, RequirementMissing)
     actor_field: ClassVar[str | None] = "reviewer_id"
 
     reviewer_id: Annotated[Name, Field(description="Who reviews; keep it the same for the whole review.")]
@@ -231,6 +233,7 @@ class SubmitVerdict(WriteRequest):
         SelfApproval,
         Forbidden,
         OpenFindings,
+        RequirementMissing,
         ReasonRequired,
         InvalidDiff,
         SchemaInvalid,
@@ -279,6 +282,13 @@ class SubmitVerdict(WriteRequest):
     claim_generation: Annotated[Generation | None, Field(description="The claim's number, from `claim_review`.")] = None
     reviewer_id: Annotated[Name | None, Field(description="Who reviews; needed without `claim_generation`.")] = None
     round: Annotated[RoundNumber | None, Field(description="Default: the round you claimed.")] = None
+    proof: Annotated[
+        Proof | None,
+        Field(
+            description="What a command sealed that a person has run; a policy may ask for a person's approval.",
+            json_schema_extra={"unlisted": True},
+        ),
+    ] = None
 
 
 class AcceptCounterPatch(WriteRequest):

@@ -79,6 +79,10 @@ class Action(StrEnum):
     """reviewer: `submit_verdict` with `comment`"""
     APPROVE = "approve"
     """reviewer: `submit_verdict` with `approved`"""
+    TAKE_SEAT = "take_seat"
+    """reviewer: `submit_verdict` with `approved`, where the policy needs somebody else's approval, too"""
+    APPROVE_BY_RULE = "approve_by_rule"
+    """broker: the checks passed, and the policy needs nothing else"""
     REQUEST_CHANGES = "request_changes"
     """reviewer: `submit_verdict` with `changes_requested`"""
     REJECT = "reject"
@@ -171,6 +175,8 @@ TABLE: dict[Action, dict[State, Step]] = {
     Action.ASK: dict.fromkeys((_S.PENDING, *_HELD, _S.CHANGES_REQUESTED, _S.APPROVED), _STAYS),
     Action.COMMENT: _held(Step(_S.IN_REVIEW, guard=Guard.HOLDER)),
     Action.APPROVE: _held(Step(_S.APPROVED, guard=Guard.HOLDER)),
+    Action.TAKE_SEAT: _held(Step(_S.PENDING, new_generation=True, guard=Guard.HOLDER)),
+    Action.APPROVE_BY_RULE: {_S.PENDING: Step(_S.APPROVED)},
     Action.REQUEST_CHANGES: _held(Step(_S.CHANGES_REQUESTED, guard=Guard.HOLDER)),
     Action.REJECT: _held(Step(_S.REJECTED, guard=Guard.HOLDER)),
     Action.ACCEPT_COUNTER_PATCH: {
@@ -301,6 +307,12 @@ class Review(NamedTuple):
     """Rounds to which a reviewer objected, since a person last decided how it goes on."""
     objected_round: int = 0
     """The newest round to which a reviewer objected."""
+    needs: str | None = None
+    """What the project's policy needs of this round, as JSON; None without a policy."""
+    seats: str | None = None
+    """Who approved this content already while others still have to, as JSON; None while it is no one."""
+    by_checks: int = 0
+    """1 while the policy needs nothing but passed checks: no reviewer is wanted."""
 
     @property
     def subject(self) -> str:
@@ -364,16 +376,16 @@ def step(action: Action, review: Review) -> Step:
 def allowed_targets(state: State) -> list[str]:
     """The states that can directly follow a state, in table order."""
     targets: list[str] = []
-    for row in TABLE.values():
-        found = row.get(state)
+    for action in allowed_actions(state):
+        found = TABLE[Action(action)].get(state)
         if found and found.to and found.to is not state and found.to not in targets:
             targets.append(found.to)
     return targets
 
 
 def allowed_actions(state: State) -> list[str]:
-    """The actions that a state takes, in table order."""
-    return [action for action, row in TABLE.items() if state in row]
+    """The actions that somebody may take in a state, in table order."""
+    return [action for action, row in TABLE.items() if state in row and action is not Action.APPROVE_BY_RULE]
 
 
 def _hint(review: Review) -> str:

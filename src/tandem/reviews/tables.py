@@ -41,6 +41,7 @@ reviews = record_table(
         "attempts",
         "objections",
         "objected_round",
+        "by_checks",
     ),
     foreign={"parent_id": "reviews.id"},
     comments={
@@ -49,7 +50,7 @@ reviews = record_table(
         "removed_at": "when its contents were removed; null while they are there",
         "removed_seq": "the newest event whose contents were removed",
     },
-    defaults={"attempts": "0", "objections": "0", "objected_round": "0"},
+    defaults={"attempts": "0", "objections": "0", "objected_round": "0", "by_checks": "0"},
 )
 
 rounds = Table(

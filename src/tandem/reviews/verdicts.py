@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, replace
 
+from tandem.contract.access import Names
 from tandem.contract.caller import Caller
 from tandem.errors import (
     AlreadyLanded,
@@ -19,16 +20,17 @@ from tandem.errors import (
     TandemError,
 )
 from tandem.reviews import claim_rules as claims
-from tandem.reviews import contents, counter_patches, findings, views, writing
+from tandem.reviews import contents, counter_patches, findings, seats, views, writing
 from tandem.reviews import queries as reviews
 from tandem.reviews.answers import ApprovalWithdrawn, VerdictGiven
 from tandem.reviews.claim_rules import decides_for_all
 from tandem.reviews.claims import admit, take
-from tandem.reviews.context import Decision, Services, is_by_person
+from tandem.reviews.context import Decision, Services, is_by_person, key_of
 from tandem.reviews.requests import SubmitVerdict, WithdrawApproval
 from tandem.reviews.rounds import Round, Verdict, objected, record_speaker, verdict_on, with_turn
 from tandem.reviews.rules import Action, Review, State, Step, allowed_actions, allowed_targets, step
 from tandem.reviews.writing import Rows
+from tandem.rulings import proof
 from tandem.store.base import Unit
 from tandem.store.context import transact
 from tandem.store.event import EventKind
@@ -56,6 +58,7 @@ async def submit_verdict(services: Services, caller: Caller, request: SubmitVerd
         AlreadyClaimed: It would be claimed, and somebody else holds it.
         SelfApproval: It is the reviewer's own proposal.
         OpenFindings: It approves over findings that are open.
+        RequirementMissing: It approves, and the policy needs others.
         Forbidden: It settles a person's finding without being one.
         ReasonRequired: The verdict needs a reason.
         InvalidDiff: The counter-patch does not apply.
@@ -68,6 +71,7 @@ async def submit_verdict(services: Services, caller: Caller, request: SubmitVerd
     new_id = services.clock.new_id
     verdict_id, patch_id = new_id("vd"), new_id("cp") if facts else None
     prepared = await findings.prepare(services, request)
+    is_proved = await _is_proved(services, caller, request)
 
     def work(unit: Unit) -> VerdictGiven:
         for participant in services.participants:
@@ -81,16 +85,17 @@ async def submit_verdict(services: Services, caller: Caller, request: SubmitVerd
         ruling = findings.ruled(unit, services, before, caller, request, given, prepared)
         verdict = ruling.verdict
         given = replace(given, verdict=verdict)
-        # A comment that a person has to look at ends the claim, as no agent goes on.
-        found = step(Action.RELEASE if verdict == COMMENT and ruling.attention else _ACTIONS[verdict], before)
+        seat = seats.seat_of(unit, services, caller, reviewer, is_proved=is_proved)._replace(verdict_id=verdict_id)
         superseding = verdict != APPROVED and facts is not None
         if superseding or verdict != COMMENT:
             why = "a newer counter-patch" if superseding else "the verdict"
             before = counter_patches.supersede(unit, before, actor=reviewer, now_us=given.created_at, reason=why)
+        seated = _seated(before, verdict, seat, caller.names(reviewer))
+        stands = verdict != APPROVED or not seats.missing(seated)
         written = writing.change_review(
             unit,
             before,
-            _decided(services, before, found, given, ruling),
+            _decided(services, seated, given, ruling, stands=stands),
             actor=reviewer,
             kind=EventKind.VERDICT_COMMENT if verdict == COMMENT else EventKind.VERDICT_SUBMITTED,
             data=_facts(given, current, ruling),
@@ -98,7 +103,9 @@ async def submit_verdict(services: Services, caller: Caller, request: SubmitVerd
         )
         if verdict != COMMENT:
             for participant in services.participants:
-                participant.decided(unit, services, Decision(before, current, verdict, reviewer, given.created_at))
+                participant.decided(
+                    unit, services, Decision(before, current, verdict, reviewer, given.created_at, stands)
+                )
         if facts is not None and patch_id is not None:
             written = counter_patches.offer(unit, written, given, current, facts, patch_id, caller.agent)
         ids = {"verdict_id": verdict_id, "counter_patch_id": patch_id}
@@ -106,6 +113,30 @@ async def submit_verdict(services: Services, caller: Caller, request: SubmitVerd
         return views.answer(VerdictGiven, services.waits, unit, written, verdict=verdict, notes=notes, **ids)
 
     return await transact(services, caller, work, works_on=(request.review_id,) if asked in _OF_ONE_REVIEW else ())
+
+
+async def _is_proved(services: Services, caller: Caller, request: SubmitVerdict) -> bool:
+    """Whether a person decides: by an access token, on a page, or with the proof that a command seals."""
+    if caller.access is not None or caller.is_page:
+        return True
+    facts = proof.verdict_facts(request.review_id, request.verdict, request.reviewer_id, request.reason)
+    return await key_of(services, request.proof, facts) is not None
+
+
+def _seated(review: Review, verdict: str, seat: seats.Seat, names: Names) -> Review:
+    """The review with the seat that an approval takes."""
+    if verdict != APPROVED:
+        return review
+    seats.check(review, seat, names)
+    return seats.taken(review, seat)
+
+
+def _step(review: Review, verdict: str, ruling: findings.Ruling, *, stands: bool) -> Step:
+    """Where a verdict leads."""
+    if not stands:
+        return step(Action.TAKE_SEAT, review)
+    # A comment that a person has to look at ends the claim, as no agent goes on.
+    return step(Action.RELEASE if verdict == COMMENT and ruling.attention else _ACTIONS[verdict], review)
 
 
 def _checked(services: Services, request: SubmitVerdict) -> str:
@@ -157,8 +188,9 @@ def _admit(unit: Unit, review: Review, verdict: str, request: SubmitVerdict, cal
     return reviewer, current
 
 
-def _decided(services: Services, before: Review, found: Step, given: Verdict, ruling: findings.Ruling) -> Review:
+def _decided(services: Services, before: Review, given: Verdict, ruling: findings.Ruling, *, stands: bool) -> Review:
     """The review as a verdict leaves it."""
+    found = _step(before, given.verdict, ruling, stands=stands)
     if found.to is State.PENDING:
         changed = claims.end_claim(before, found, given.created_at)
     elif given.verdict == COMMENT:
@@ -180,6 +212,8 @@ def _decided(services: Services, before: Review, found: Step, given: Verdict, ru
         verdict_id=given.id,
         attention=ruling.attention or changed.attention,
     )
+    if not stands:
+        stated = stated._replace(attention=seats.waits(stated), attempts=0, not_before=None)
     said = record_speaker(stated, "reviewer", ruling.how)
     return said._replace(objections=0) if ruling.goes_on else said
 
@@ -259,7 +293,8 @@ def _withdrawer(review: Review, caller: Caller, request: WithdrawApproval) -> st
             allowed=allowed_targets(State(review.state)),
             allowed_actions=[one for one in allowed_actions(State(review.state)) if one != Action.WITHDRAW_APPROVAL],
         )
-    if not decides_for_all(caller) and not caller.names(request.withdrawn_by).include(review.verdict_by):
+    approved_by = {review.verdict_by, *(one.by for one in seats.filled(review))}
+    if not decides_for_all(caller) and not any(map(caller.names(request.withdrawn_by).include, approved_by)):
         raise NotClaimant(
             f"{review.verdict_by} approved this; only they, or an operator, withdraw that.",
             review_id=review.id,
@@ -288,6 +323,7 @@ def _withdrawn(before: Review, given: Verdict) -> Review:
         state=found.to or before.state,
         outcome=found.outcome,
         approved_round=None,
+        seats=None,
         verdict=given.verdict,
         verdict_reason=given.reason,
         verdict_id=given.id,

@@ -12,7 +12,7 @@ import orjson
 from tandem.contract.answer import shown
 from tandem.core.clock import isoformat
 from tandem.git.changes import AffectedFile
-from tandem.reviews import checks, finding_queries, finding_rules, grounds
+from tandem.reviews import checks, finding_queries, finding_rules, grounds, seats
 from tandem.reviews import queries as reviews
 from tandem.reviews import report_queries as reports
 from tandem.reviews.answers import CounterPatchView, EventView, Proposal, ReviewRow, ReviewStatus
@@ -77,7 +77,8 @@ def _next(
     }
     why = none and {"reason": none.reason, "message": none.message}
     message = next_steps.operations({**facts, "no_reviewer": why})
-    return {**about, "next_action": action, "no_reviewer": none, "message": message}
+    missing = () if review.state == State.CLOSED else tuple(one.words for one in seats.missing(review))
+    return {**about, "next_action": action, "no_reviewer": none, "message": message, "missing": missing}
 
 
 def _has_failed_often(unit: Unit, review: Review) -> bool:

@@ -26,6 +26,8 @@ AGENT: Final = "agent"
 REVIEW: Final = "review"
 OWNER: Final = "owner"
 PERSON: Final = "person"
+UNREADABLE: Final = "policy"
+"""Stands for a policy that cannot be read: no approval meets it."""
 OTHER_PROVIDER: Final = "agent:other-provider"
 NEEDS: Final = {
     CHECKS: "passed checks",
@@ -111,6 +113,8 @@ class Need:
     @property
     def words(self) -> str:
         """The need and its reason, as a part of a sentence."""
+        if self.word == UNREADABLE:
+            return visible_line(f"a policy that can be read ({self.rules[0]})")
         named = _first_of([f"rule '{one}'" if one not in REASONS else one for one in self.rules])
         paths = _first_of([visible_line(path) for path in self.paths])
         return f"{in_words(self.word)} ({': '.join(filter(None, (named, paths)))})"
@@ -140,6 +144,7 @@ class Requirements:
         rounds: After so many objections a person decides; None for the usual number.
         profile: The pool's profile that reviews it; None for any.
         by_rule: Names of the rules that apply, in the order of the file.
+        source: SHA-256 of the policy, in hexadecimal digits.
     """
 
     needs: tuple[Need, ...]
@@ -147,6 +152,7 @@ class Requirements:
     rounds: int | None = None
     profile: str | None = None
     by_rule: tuple[str, ...] = ()
+    source: str = ""
 
     @property
     def only_checks(self) -> bool:
@@ -156,15 +162,15 @@ class Requirements:
     def as_json(self) -> str:
         """For storage."""
         needs = [[one.word, one.rules, one.paths] for one in self.needs]
-        stored = [needs, self.threshold, self.rounds, self.profile, self.by_rule]
+        stored = [needs, self.threshold, self.rounds, self.profile, self.by_rule, self.source]
         return json.dumps(stored, separators=(",", ":"), ensure_ascii=False)
 
     @classmethod
     def from_json(cls, stored: str) -> Requirements:
         """As `as_json` wrote them."""
-        needs, threshold, rounds, profile, by_rule = json.loads(stored)
+        needs, threshold, rounds, profile, by_rule, source = json.loads(stored)
         read = tuple(Need(word, tuple(rules), tuple(paths)) for word, rules, paths in needs)
-        return cls(read, threshold, rounds, profile, tuple(by_rule))
+        return cls(read, threshold, rounds, profile, tuple(by_rule), source)
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,6 +310,7 @@ class Policy:
             min((rule.rounds for rule in applied if rule.rounds), default=None),
             gathered.profile(applied),
             tuple(rule.name for rule in applied),
+            self.source,
         )
 
     def text_of(self, name: str) -> str:

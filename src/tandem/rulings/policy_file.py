@@ -60,6 +60,11 @@ class _WrongValue(ValueError):
     """A value that cannot be read, in words that follow the key's name."""
 
 
+def source_of(content: bytes) -> str:
+    """What identifies a policy's content."""
+    return hashlib.sha256(content).hexdigest()
+
+
 def parse(content: bytes) -> Policy:
     """The policy that a file holds.
 
@@ -80,7 +85,7 @@ def parse(content: bytes) -> Policy:
         if any(rule.name == other.name for other in rules):
             raise PolicyError(lines.of_rule(number, "name"), f"another rule has the name {rule.name!r}: choose one")
         rules.append(rule)
-    return Policy(hashlib.sha256(content).hexdigest(), match, tuple(rules))
+    return Policy(source_of(content), match, tuple(rules))
 
 
 def _decoded(content: bytes) -> str:

@@ -142,6 +142,11 @@ def settled_facts(project: str, review_id: str, head: str, reason: str | None) -
     return ["record_rollback", project, review_id, head, reason]
 
 
+def verdict_facts(review_id: str, verdict: str, reviewer: str | None, reason: str | None) -> list[object]:
+    """What is sealed where a person gives a verdict by a command."""
+    return ["submit_verdict", review_id, verdict, reviewer, reason]
+
+
 def seal(key: str, facts: Sequence[object]) -> str:
     """The keyed hash of what a person decided, in hexadecimal digits.
 

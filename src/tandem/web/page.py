@@ -215,7 +215,7 @@ class PageRequest:
         given = {name: value for name, value in arguments.items() if value is not None}
         if "limit" in given:
             given["limit"] = min(given["limit"], self.backend.page_limit())
-        caller = Caller(agent=self.person.name or None, access=self.person.access)
+        caller = Caller(agent=self.person.name or None, access=self.person.access, is_page=True)
         return await self.backend.dispatcher.call(operation, given, caller)
 
     def may(self, operation: str) -> bool:

@@ -13,6 +13,7 @@ REVISIONS: Final = (
     "0030_contested_files",
     "0031_finding_authors",
     "0032_objections",
+    "0033_seats",
 )
 """Every revision, so that a database can be judged without importing Alembic. A test compares them."""
 

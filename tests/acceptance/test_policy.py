@@ -1,0 +1,112 @@
+"""The project's policy: what a change needs before the gate opens, and who gave what of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tandem.rulings import proof
+from tandem.rulings.policy import FILE
+from tests.acceptance.checking import Checked, check
+from tests.acceptance.reviewing import edited
+from tests.databases import ON_BOTH_DATABASES
+
+BOTH = '[[rule]]\nname = "both"\nneeds = ["agent", "person"]\n'
+DOCUMENTS = '[[rule]]\nname = "documents"\npaths = ["*.txt"]\nneeds = ["checks"]\n'
+
+
+def have(project: Checked, policy: str) -> None:
+    """Commit a policy to the base branch."""
+    project.repo.write(FILE, policy)
+    project.repo.commit("policy")
+
+
+def approve(project: Checked, review: str, reviewer: str, *, proved: bool = False) -> dict[str, Any]:
+    """An approval, perhaps with a person's proof; its envelope."""
+    known = proof.keys(str(project.broker.data_dir)) if proved else {}
+    sealed = proof.prove(known, proof.verdict_facts(review, "approved", reviewer, None))
+    asked = {"review_id": review, "verdict": "approved", "reviewer_id": reviewer, "claim": True}
+    return project.call("submit_verdict", **asked, **({"proof": sealed} if sealed else {}))
+
+
+def allowed(project: Checked, digest: str) -> tuple[bool, str | None]:
+    """What the gate says of a digest."""
+    answer = project.do("check_gate", digest=digest)
+    return answer["allowed"], answer["code"]
+
+
+@ON_BOTH_DATABASES
+def test_p1_an_agent_and_a_person_both_approve_before_the_gate_opens(project: Checked) -> None:
+    have(project, BOTH)
+    review, digest = project.submitted(diff=edited())
+    assert len(project.status(review)["missing"]) == 2
+    assert approve(project, review, "codex")["data"]["status"] == "pending"
+    status = project.status(review)
+    assert [one.split(" (")[0] for one in status["missing"]] == ["a person's review"]
+    assert (status["next_action"], status["verdict"]) == ("escalate", "approved")
+    assert "codex approved" in status["attention"]
+    assert allowed(project, digest) == (False, None)
+    # No second agent, nor the same one, nor a person's name without the proof.
+    assert approve(project, review, "claude-code")["error"]["code"] == "INVALID_TRANSITION"
+    assert approve(project, review, "ann")["error"]["code"] == "FORBIDDEN"
+    assert project.status(review)["claim_generation"] == status["claim_generation"]
+    assert approve(project, review, "ann", proved=True)["data"]["status"] == "approved"
+    assert project.status(review)["missing"] == []
+    assert allowed(project, digest) == (True, None)
+    project.broker.assert_intact()
+
+
+def test_a_policy_that_is_made_stricter_holds_for_what_was_approved_before(project: Checked) -> None:
+    review, digest = project.submitted(diff=edited())
+    approve(project, review, "codex")
+    assert allowed(project, digest) == (True, None)
+    have(project, BOTH)
+    assert allowed(project, digest) == (False, "REQUIREMENT_MISSING")
+    have(project, '[[rule]]\nneeds = ["agent"]\n')
+    assert allowed(project, digest) == (True, None)
+
+
+def test_passed_checks_alone_approve_what_a_rule_says(project: Checked) -> None:
+    project.have(check("calm", "print('calm')"))
+    have(project, DOCUMENTS)
+    review, digest = project.submitted(diff=edited())
+    project.ended(review)
+    status = project.status(review)
+    assert (status["status"], status["reviewer_id"]) == ("approved", "rule")
+    assert "documents" in status["verdict_reason"]
+    assert allowed(project, digest) == (True, None)
+    project.broker.assert_intact()
+
+
+def test_without_a_check_that_has_passed_no_rule_approves(project: Checked) -> None:
+    have(project, DOCUMENTS)
+    review, digest = project.submitted(diff=edited())
+    assert project.status(review)["status"] == "pending"
+    assert allowed(project, digest) == (False, None)
+    # A reviewer is more than the rule asks for.
+    approve(project, review, "codex")
+    assert allowed(project, digest) == (True, None)
+    have(project, '[[rule]]\nneeds = ["checks", "agent"]\n')
+    assert allowed(project, digest) == (False, "REQUIREMENT_MISSING")
+
+
+def test_p7_a_policy_that_cannot_be_read_blocks(project: Checked) -> None:
+    have(project, "[[rule]]\nneeds = 3\n")
+    review, digest = project.submitted(diff=edited())
+    assert "line 2" in project.status(review)["missing"][0]
+    assert approve(project, review, "ann", proved=True)["error"]["code"] == "REQUIREMENT_MISSING"
+    assert allowed(project, digest)[0] is False
+
+
+def test_a_new_round_needs_all_anew_but_of_the_same_content(project: Checked) -> None:
+    have(project, BOTH)
+    review, _ = project.submitted(diff=edited())
+    approve(project, review, "codex")
+    project.revise(review, diff=edited(), intent="Other words")
+    assert len(project.status(review)["missing"]) == 1
+    project.revise(review, diff=edited(text="other"))
+    status = project.status(review)
+    assert (len(status["missing"]), status["attention"]) == (2, None)
+    assert approve(project, review, "codex")["ok"]
