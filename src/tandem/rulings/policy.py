@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import json
 import re
-import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
 from tandem.core.visible import visible_line
 from tandem.git.changes import Change
-from tandem.git.names import encode_path, loosely_read
-from tandem.rulings.globs import compiled
+from tandem.rulings.globs import as_text, compiled, folded, loosely_folded
 
 FILE: Final = ".tandem/policy.toml"
 
@@ -387,35 +385,5 @@ class _Gathered:
 
 def path_of(change: Change, *, is_generated: bool = False) -> Path:
     """A changed path, as rules look at it."""
-    text = change.path
-    if text.startswith('"'):
-        # Not UTF-8: git's quoted form would fit no pattern.
-        text = encode_path(text).decode("utf-8", "surrogateescape")
-    loose = _loose(text)
-    return Path(change.path, loose, change.is_plain and loose == folded(text), is_generated)
-
-
-def folded(text: str) -> str:
-    """A text without its case, in one of the ways to write its accents."""
-    return text.lower() if text.isascii() else _composed(_composed(text).casefold())
-
-
-def _composed(text: str) -> str:
-    return unicodedata.normalize("NFC", text)
-
-
-# A component that is empty, `.` or `..`, or ends in dots or spaces, which Windows drops; what else it reads otherwise.
-_UNUSUAL = re.compile(r"(?:^|/)\.{0,2}(?:/|$)|[. ](?:/|$)|[\\:]")
-
-
-def _loose(text: str) -> str:
-    """A path as the file system reads it that minds least how it is written."""
-    if text.isascii() and _UNUSUAL.search(text) is None:
-        return text.lower()
-    kept: list[str] = []
-    for part in text.replace("\\", "/").split("/"):
-        if part == "..":
-            del kept[-1:]
-        elif name := loosely_read(part):
-            kept.append(folded(name))
-    return "/".join(kept)
+    loose = loosely_folded(change.path)
+    return Path(change.path, loose, change.is_plain and loose == folded(as_text(change.path)), is_generated)
