@@ -178,7 +178,7 @@ class Size:
 
 
 @dataclass(frozen=True, slots=True)
-class Path:
+class ChangedPath:
     """A changed path.
 
     Attributes:
@@ -257,7 +257,7 @@ class Rule:
         """Whether a rule that concerns a change would also do so if all were known."""
         return self.branches is None or facts.branch is not None
 
-    def fits(self, path: Path) -> bool:
+    def fits(self, path: ChangedPath) -> bool:
         """Whether it fits one of the change's paths."""
         if self.paths is not None and self.paths.fullmatch(path.folded) is None:
             return False
@@ -330,7 +330,7 @@ class _Gathered:
     applied: set[str] = field(default_factory=set[str])
     profiles: set[str | None] = field(default_factory=set["str | None"])
 
-    def add(self, path: Path | None, rules: list[Rule]) -> None:
+    def add(self, path: ChangedPath | None, rules: list[Rule]) -> None:
         """Add what one path needs, or a change without any."""
         words = {word for rule in rules for word in rule.needs}
         for rule in rules:
@@ -342,7 +342,7 @@ class _Gathered:
         if words != {CHECKS}:
             self.profiles |= {rule.profile for rule in rules if rule.profile} or {None}
 
-    def _in_any_case(self, path: Path, words: set[str]) -> set[str]:
+    def _in_any_case(self, path: ChangedPath, words: set[str]) -> set[str]:
         """Add what no rule can do without; its words."""
         more: dict[str, str] = {}
         if _OWN.fullmatch(path.folded) is not None:
@@ -355,7 +355,7 @@ class _Gathered:
             self.need(word, reason, path)
         return set(more)
 
-    def need(self, word: str, reason: str, path: Path | None) -> None:
+    def need(self, word: str, reason: str, path: ChangedPath | None) -> None:
         """Add one thing that is needed."""
         self.asking.setdefault(word, {})[reason] = None
         paths = self.paths.setdefault(word, [])
@@ -383,7 +383,7 @@ class _Gathered:
         return next((rule.profile for rule in applied if rule.profile in self.profiles), None)
 
 
-def path_of(change: Change, *, is_generated: bool = False) -> Path:
+def path_of(change: Change, *, is_generated: bool = False) -> ChangedPath:
     """A changed path, as rules look at it."""
     loose = loosely_folded(change.path)
-    return Path(change.path, loose, change.is_plain and loose == folded(as_text(change.path)), is_generated)
+    return ChangedPath(change.path, loose, change.is_plain and loose == folded(as_text(change.path)), is_generated)
