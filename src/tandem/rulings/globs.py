@@ -6,7 +6,10 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from functools import lru_cache
+
+from tandem.git.names import encode_path, loosely_read
 
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
@@ -27,13 +30,47 @@ def matches(path: str, patterns: Sequence[str]) -> bool:
 
 def compiled(patterns: Iterable[str]) -> re.Pattern[str]:
     """An expression whose `fullmatch` says whether a path fits one of the patterns; of none it fits the empty path."""
-    return re.compile("|".join(f"(?:{_translated(pattern)})" for pattern in patterns), re.DOTALL)
+    return re.compile("|".join(f"(?:{translated(pattern)})" for pattern in patterns), re.DOTALL)
 
 
 _cached = lru_cache(maxsize=64)(compiled)
 
 
-def _translated(pattern: str) -> str:
+def as_text(path: str) -> str:
+    """A path without git's quotes, which one that is not UTF-8 has in records: in them it would fit no pattern."""
+    return encode_path(path).decode("utf-8", "surrogateescape") if path.startswith('"') else path
+
+
+def folded(text: str) -> str:
+    """A text without its case, in one of the ways to write its accents."""
+    return text.lower() if text.isascii() else _composed(_composed(text).casefold())
+
+
+def _composed(text: str) -> str:
+    return unicodedata.normalize("NFC", text)
+
+
+# A component that is empty, `.` or `..`, or ends in dots or spaces, which Windows drops; backslashes and colons divide
+# names there.
+_UNUSUAL = re.compile(r"(?:^|/)\.{0,2}(?:/|$)|[. ](?:/|$)|[\\:]")
+
+
+def loosely_folded(path: str) -> str:
+    """A path as the file system reads it that minds least how it is written."""
+    text = as_text(path)
+    if text.isascii() and _UNUSUAL.search(text) is None:
+        return text.lower()
+    kept: list[str] = []
+    for part in text.replace("\\", "/").split("/"):
+        if part == "..":
+            del kept[-1:]
+        elif name := loosely_read(part):
+            kept.append(folded(name))
+    return "/".join(kept)
+
+
+def translated(pattern: str) -> str:
+    """A pattern as the source of an expression."""
     first, *later = _THROUGH_FOLDERS.split(pattern)
     parts = [_plain(first)]
     for number, part in enumerate(later, start=1):

@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import json
 import re
-import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
 from tandem.core.visible import visible_line
 from tandem.git.changes import Change
-from tandem.git.names import encode_path, loosely_read
-from tandem.rulings.globs import compiled
+from tandem.rulings.globs import as_text, compiled, folded, loosely_folded
 
 FILE: Final = ".tandem/policy.toml"
 
@@ -186,7 +184,7 @@ class Size:
 
 
 @dataclass(frozen=True, slots=True)
-class Path:
+class ChangedPath:
     """A changed path.
 
     Attributes:
@@ -265,7 +263,7 @@ class Rule:
         """Whether a rule that concerns a change would also do so if all were known."""
         return self.branches is None or facts.branch is not None
 
-    def fits(self, path: Path) -> bool:
+    def fits(self, path: ChangedPath) -> bool:
         """Whether it fits one of the change's paths."""
         if self.paths is not None and self.paths.fullmatch(path.folded) is None:
             return False
@@ -339,7 +337,7 @@ class _Gathered:
     applied: set[str] = field(default_factory=set[str])
     profiles: set[str | None] = field(default_factory=set["str | None"])
 
-    def add(self, path: Path | None, rules: list[Rule]) -> None:
+    def add(self, path: ChangedPath | None, rules: list[Rule]) -> None:
         """Add what one path needs, or a change without any."""
         words = {word for rule in rules for word in rule.needs}
         for rule in rules:
@@ -351,7 +349,7 @@ class _Gathered:
         if words != {CHECKS}:
             self.profiles |= {rule.profile for rule in rules if rule.profile} or {None}
 
-    def _in_any_case(self, path: Path, words: set[str]) -> set[str]:
+    def _in_any_case(self, path: ChangedPath, words: set[str]) -> set[str]:
         """Add what no rule can do without; its words."""
         more: dict[str, str] = {}
         if _OWN.fullmatch(path.folded) is not None:
@@ -364,7 +362,7 @@ class _Gathered:
             self.need(word, reason, path)
         return set(more)
 
-    def need(self, word: str, reason: str, path: Path | None) -> None:
+    def need(self, word: str, reason: str, path: ChangedPath | None) -> None:
         """Add one thing that is needed."""
         self.asking.setdefault(word, {})[reason] = None
         paths = self.paths.setdefault(word, [])
@@ -392,37 +390,7 @@ class _Gathered:
         return next((rule.profile for rule in applied if rule.profile in self.profiles), None)
 
 
-def path_of(change: Change, *, is_generated: bool = False) -> Path:
+def path_of(change: Change, *, is_generated: bool = False) -> ChangedPath:
     """A changed path, as rules look at it."""
-    text = change.path
-    if text.startswith('"'):
-        # Not UTF-8: git's quoted form would fit no pattern.
-        text = encode_path(text).decode("utf-8", "surrogateescape")
-    loose = _loose(text)
-    return Path(change.path, loose, change.is_plain and loose == folded(text), is_generated)
-
-
-def folded(text: str) -> str:
-    """A text without its case, in one of the ways to write its accents."""
-    return text.lower() if text.isascii() else _composed(_composed(text).casefold())
-
-
-def _composed(text: str) -> str:
-    return unicodedata.normalize("NFC", text)
-
-
-# A component that is empty, `.` or `..`, or ends in dots or spaces, which Windows drops; what else it reads otherwise.
-_UNUSUAL = re.compile(r"(?:^|/)\.{0,2}(?:/|$)|[. ](?:/|$)|[\\:]")
-
-
-def _loose(text: str) -> str:
-    """A path as the file system reads it that minds least how it is written."""
-    if text.isascii() and _UNUSUAL.search(text) is None:
-        return text.lower()
-    kept: list[str] = []
-    for part in text.replace("\\", "/").split("/"):
-        if part == "..":
-            del kept[-1:]
-        elif name := loosely_read(part):
-            kept.append(folded(name))
-    return "/".join(kept)
+    loose = loosely_folded(change.path)
+    return ChangedPath(change.path, loose, change.is_plain and loose == folded(as_text(change.path)), is_generated)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from typing import Any, Final, cast
 
-from tandem.rulings.globs import compiled
+from tandem.rulings.globs import compiled, folded
 from tandem.rulings.policy import (
     AGENT,
     ALL,
@@ -23,7 +23,6 @@ from tandem.rulings.policy import (
     Policy,
     Rule,
     Size,
-    folded,
 )
 
 LARGEST_BYTES: Final = 100_000
