@@ -5,11 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tandem.rulings import proof
 from tandem.rulings.policy import FILE
-from tests.acceptance.checking import Checked, check
+from tests.acceptance.checking import Checked, check, checked
 from tests.acceptance.reviewing import edited
 from tests.databases import ON_BOTH_DATABASES
 
@@ -26,8 +24,8 @@ def have(project: Checked, policy: str) -> None:
 def approve(project: Checked, review: str, reviewer: str, *, proved: bool = False) -> dict[str, Any]:
     """An approval, perhaps with a person's proof; its envelope."""
     known = proof.keys(str(project.broker.data_dir)) if proved else {}
-    sealed = proof.prove(known, proof.verdict_facts(review, "approved", reviewer, None))
     asked = {"review_id": review, "verdict": "approved", "reviewer_id": reviewer, "claim": True}
+    sealed = proof.prove(known, proof.verdict_facts(asked))
     return project.call("submit_verdict", **asked, **({"proof": sealed} if sealed else {}))
 
 
@@ -56,6 +54,19 @@ def test_p1_an_agent_and_a_person_both_approve_before_the_gate_opens(project: Ch
     assert project.status(review)["missing"] == []
     assert allowed(project, digest) == (True, None)
     project.broker.assert_intact()
+
+
+def test_an_owner_of_the_paths_approves(tmp_path: Path) -> None:
+    with checked(tmp_path, owners="@org/crew=ben,@org/crew=eve") as project:
+        project.repo.write("CODEOWNERS", "*.txt @org/crew\n*.md @ann\n")
+        have(project, '[[rule]]\nneeds = ["owner"]\n')
+        review, digest = project.submitted(diff=edited())
+        assert "@org/crew" in project.status(review)["missing"][0]
+        assert approve(project, review, "codex")["error"]["code"] == "INVALID_TRANSITION"
+        assert approve(project, review, "ann", proved=True)["error"]["code"] == "REQUIREMENT_MISSING"
+        assert approve(project, review, "eve", proved=True)["data"]["status"] == "approved"
+        assert allowed(project, digest) == (True, None)
+        project.broker.assert_intact()
 
 
 def test_a_policy_that_is_made_stricter_holds_for_what_was_approved_before(project: Checked) -> None:
@@ -110,3 +121,16 @@ def test_a_new_round_needs_all_anew_but_of_the_same_content(project: Checked) ->
     status = project.status(review)
     assert (len(status["missing"]), status["attention"]) == (2, None)
     assert approve(project, review, "codex")["ok"]
+
+
+def test_a_rule_sets_from_which_severity_on_findings_count_and_after_how_many_rounds_a_person_decides(
+    project: Checked,
+) -> None:
+    have(project, '[[rule]]\nneeds = ["review"]\nthreshold = "minor"\nrounds = 1\n')
+    review, _ = project.submitted(diff=edited())
+    minor = [{"file": "a.txt", "line": 2, "severity": "minor", "claim": "It is wrong."}]
+    asked = {"review_id": review, "reviewer_id": "codex", "claim": True, "findings": minor}
+    project.do("submit_verdict", verdict="changes_requested", reason="See there.", **asked)
+    status = project.status(review)
+    assert (status["status"], status["next_action"]) == ("changes_requested", "escalate")
+    assert project.call("submit_verdict", **{**asked, "findings": []}, verdict="approved")["error"] is not None

@@ -305,7 +305,7 @@ def call(
             persons.refuse_withdrawal(session, given, persons.caller(options.agent).name)
         with progress("still waiting" if wait else f"{operation.noun} {operation.verb}"):
             if condition is None:
-                envelope = session.call(operation.name, given)
+                envelope = persons.send(session, operation.name, given)
             else:
                 timeout_s = wait_seconds() if timeout is None else timeout
                 envelope = session.wait_until(

@@ -5,11 +5,12 @@ from __future__ import annotations
 import getpass
 import json
 import os
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 from tandem.bridge.credentials import TOKEN_VARIABLE, has_token
+from tandem.bridge.location import BrokerLocation
 from tandem.bridge.messages import as_object
 from tandem.bridge.project import top_level
 from tandem.bridge.session import Session
@@ -18,7 +19,7 @@ from tandem.cli.terminal import Declined, EnvelopeOption, Exit, indented, tell
 from tandem.core import platforms
 from tandem.core.files import write_atomically
 from tandem.errors import Forbidden, InvalidInput, NotFound, SelfApproval
-from tandem.rulings import person
+from tandem.rulings import person, proof
 from tandem.rulings.person import agent_mark, agent_name
 from tandem.rulings.values import NamedTuple
 
@@ -134,6 +135,39 @@ def refuse(session: Session, review_id: str | None) -> None:
     by = person.shared(found, proposal)
     if by is not None:
         raise SelfApproval(person.not_to_review(str(review_id), by), review_id=review_id, next_action="escalate")
+
+
+def send(session: Session, operation: str, request: dict[str, Any]) -> bytes:
+    """Call an operation; where the policy asks for a person's approval, who is at the terminal says that it is theirs.
+
+    Returns:
+        The broker's envelope.
+
+    Raises:
+        Declined: They say that it is not.
+    """
+    envelope = session.call(operation, request)
+    error: dict[str, Any] = (json.loads(envelope).get("error") or {}) if operation == "submit_verdict" else {}
+    is_asked = error.get("details", {}).get("needed") == "person" and request["verdict"] in ("approved", "approve")
+    sealed = person_proof(session.location, request) if is_asked else {}
+    if not sealed:
+        return envelope
+    question = f"You approve {request['review_id']} as the person that the project's policy asks for."
+    confirm(question, unasked=Forbidden(error["message"], needed="person"))
+    return session.call(operation, {**request, **sealed})
+
+
+def person_proof(location: BrokerLocation, request: Mapping[str, Any]) -> dict[str, str]:
+    """The proof that a person gives a verdict, as a field of its request; empty where an agent runs the command.
+
+    Args:
+        location: Where the broker is.
+        request: The rest of the request.
+    """
+    if agent_mark() is not None:
+        return {}
+    sealed = proof.prove(proof.keys(location.data_dir), proof.verdict_facts(request))
+    return {"proof": sealed} if sealed else {}
 
 
 def refuse_withdrawal(session: Session, request: dict[str, Any], name: str | None) -> None:

@@ -149,7 +149,7 @@ def _decide(review_id: str, verdict: dict[str, Any], options: ConnectionOptions)
     with options.session() as session, progress("review verdict"):
         persons.refuse(session, review_id)
         stated = given(review_id=review_id, claim=True, reviewer_id=reviewer)
-        envelope = session.call("submit_verdict", {**stated, **verdict})
+        envelope = persons.send(session, "submit_verdict", {**stated, **verdict})
     return present(envelope, "submit_verdict", as_json=options.as_json)
 
 

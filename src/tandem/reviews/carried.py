@@ -62,7 +62,7 @@ def waiting(unit: Unit, services: Services, review: Review, found: Collection[Fi
     """A new review as one that waits for a person where one does whose findings block it, or its parent."""
     if not found and review.parent_id is None:
         return review
-    threshold = threshold_of(unit, services, review.project)
+    threshold = threshold_of(unit, services, review.project, review)
     parents = [review.parent_id] if review.parent_id else []
     names = sorted({*parents, *(one.review_id for one in found if blocks(one, threshold))})
     waits = [one for one in (_stopped(unit, name) for name in names) if one["attention"]]

@@ -169,7 +169,7 @@ def _claim(services: Services, unit: Unit, review: Review, now: _Now) -> Claim:
     lessons = finding_queries.list_lessons(
         unit, review.project, after=finding_queries.BEFORE_ALL, limit=services.policy.page_limit
     )
-    threshold = threshold_of(unit, services, review.project)
+    threshold = threshold_of(unit, services, review.project, review)
     return views.answer(
         Claim,
         services.waits,

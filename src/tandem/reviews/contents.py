@@ -30,6 +30,7 @@ from tandem.reviews.finding_contract import GivenFinding
 from tandem.reviews.requests import CreateReview
 from tandem.reviews.rounds import Round
 from tandem.rulings import trust
+from tandem.rulings.owners import PLACES
 from tandem.rulings.policy import FILE as POLICY_FILE
 from tandem.settings import checks
 from tandem.settings.config import user_file
@@ -70,7 +71,7 @@ class Content(ValidatedContent):
     checks: Checks = ()
     base_files: str | None = None
     ground: Ground | None = None
-    policy: bytes | None = None
+    policy: grounds.Rules | None = None
     places: Mapping[str, Place] = field(default_factory=dict[str, Place])
     returned: frozenset[str] = frozenset()
 
@@ -378,7 +379,7 @@ async def _with_checks(
             files = tuple(replace(one, generated=one.path in unread) for one in found.affected_files)
             found = replace(found, affected_files=files)
         runs = planned(repository, stands, known.names, paths)
-        return _content(found, checks=runs, ground=stands, policy=_of_base(repository, stands, POLICY_FILE))
+        return _content(found, checks=runs, ground=stands, policy=_rules(repository, _base(repository, stands)))
 
     content = await asyncio.to_thread(work)
     if content.checks:
@@ -401,7 +402,7 @@ def planned(repository: Repository, ground: Ground, branches: Sequence[str], pat
         # The checks are unknown. Removing the branch must not mean that there are none.
         known = checks.has_trusted(user_file().parent, str(repository.root))
         return (PlannedCheck(None, CheckStatus.ERROR, ground.problem, required=True, source=""),) if known else ()
-    file = _of_base(repository, ground, checks.FILE)
+    file = repository.file_of_round(_base(repository, ground), checks.FILE, after=False)
     found = () if file is None else _planned_by(file, repository, paths)
     if ground.problem is None:
         return found
@@ -411,10 +412,19 @@ def planned(repository: Repository, ground: Ground, branches: Sequence[str], pat
     )
 
 
-def _of_base(repository: Repository, ground: Ground, file: str) -> bytes | None:
-    """A file as the base branch's tip has it; None if it has none."""
+def _base(repository: Repository, ground: Ground) -> RoundPatch:
+    """The commit whose files say how a change is judged: the base branch's tip."""
     commit = ground.tip or (ground.base if repository.has_base(ground.base) else repository.resolve_base(None))
-    return repository.file_of_round(RoundPatch(commit, None, ()), file, after=False)
+    return RoundPatch(commit, None, ())
+
+
+def _rules(repository: Repository, at: RoundPatch) -> grounds.Rules | None:
+    """The project's policy at a commit, with the owners of paths where it names them; None if it has none."""
+    policy = repository.file_of_round(at, POLICY_FILE, after=False)
+    if policy is None:
+        return None
+    found = (repository.file_of_round(at, place, after=False) for place in PLACES) if b"owner" in policy else ()
+    return grounds.Rules(policy, next((one for one in found if one is not None), None))
 
 
 class OfTip(NamedTuple):
@@ -426,7 +436,7 @@ class OfTip(NamedTuple):
     """
 
     has_checks: bool
-    policy: bytes | None
+    policy: grounds.Rules | None
 
 
 async def of_tips(services: Services, project: str, branches: Iterable[str]) -> dict[str, OfTip]:
@@ -442,7 +452,7 @@ async def of_tips(services: Services, project: str, branches: Iterable[str]) -> 
             return None if tip is None else _of_tip(repository, tip)
         except TandemError:
             # What cannot be read may ask for anything.
-            return OfTip(has_checks=True, policy=b"\0")
+            return OfTip(has_checks=True, policy=grounds.Rules(b"\0", None))
 
     def work() -> dict[str, OfTip]:
         return {branch: found for branch in wanted if (found := look(branch)) is not None}
@@ -458,11 +468,11 @@ _known_tips: dict[tuple[str, str], OfTip] = {}
 def _of_tip(repository: Repository, tip: str) -> OfTip:
     key = (str(repository.root), tip)
     if key not in _known_tips:
-        patch = RoundPatch(tip, None, ())
-        checked, policy = (repository.file_of_round(patch, one, after=False) for one in (checks.FILE, POLICY_FILE))
+        at = RoundPatch(tip, None, ())
+        has_checks = repository.file_of_round(at, checks.FILE, after=False) is not None
         if len(_known_tips) >= _TIPS:
             _known_tips.clear()
-        _known_tips[key] = OfTip(checked is not None, policy)
+        _known_tips[key] = OfTip(has_checks, _rules(repository, at))
     return _known_tips[key]
 
 

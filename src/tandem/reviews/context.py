@@ -19,7 +19,7 @@ from tandem.git.changes import Change
 from tandem.projects.registration import ProjectContext
 from tandem.reviews.answers import Holder, NoReviewer
 from tandem.reviews.claim_rules import decides_for_all
-from tandem.reviews.finding_rules import THRESHOLD
+from tandem.reviews.finding_rules import SEVERITIES, THRESHOLD
 from tandem.reviews.rounds import Round
 from tandem.reviews.rules import Review
 from tandem.rulings import person, proof
@@ -85,10 +85,12 @@ async def key_of(services: Services, stated: str | None, facts: Sequence[object]
     return None
 
 
-def threshold_of(unit: Unit, services: Services, project: str) -> str:
-    """From which severity on an open finding keeps an approval back."""
+def threshold_of(unit: Unit, services: Services, project: str, review: Review | None = None) -> str:
+    """From which severity on an open finding keeps an approval back; of a review by its policy, where that is lower."""
     found = (one.threshold(unit, project) for one in services.participants)
-    return next((one for one in found if one is not None), THRESHOLD)
+    usual = next((one for one in found if one is not None), THRESHOLD)
+    known = review.requirements if review is not None else None
+    return max(usual, (known and known.threshold) or usual, key=SEVERITIES.index)
 
 
 class Participant:

@@ -178,7 +178,7 @@ def ruled(
         InvalidTransition: A finding does not take that answer in its state.
     """
     is_person = is_by_person(unit, services, caller, given.reviewer_id)
-    threshold = threshold_of(unit, services, review.project)
+    threshold = threshold_of(unit, services, review.project, review)
     known = {one.id: one for one in finding_queries.list_of_review(unit, review.id)}
     current = reviews.get_round(unit, review.id, review.round)
     changed = _answered(known, review, current, caller, request, given, is_person=is_person)
@@ -387,7 +387,7 @@ async def answer_finding(services: Services, caller: Caller, request: AnswerFind
         if request.finding_id not in known:
             raise finding_queries.unknown(request.finding_id, before.id)
         finding, now = known[request.finding_id], services.clock.now_us()
-        threshold = threshold_of(unit, services, before.project)
+        threshold = threshold_of(unit, services, before.project, before)
         if is_answer:
             who = _answerer(before, caller)
             found = finding_rules.after(finding, request.answer, who, request.reason)
@@ -536,7 +536,7 @@ class Known(NamedTuple):
 def of_review(unit: Unit, services: Services, review: Review) -> Known:
     """All findings of a review."""
     known = finding_queries.list_of_review(unit, review.id)
-    return Known(review, known, threshold_of(unit, services, review.project))
+    return Known(review, known, threshold_of(unit, services, review.project, review))
 
 
 async def shown(services: Services, known: Known, number: int | None, at: str | None = None) -> tuple[FindingView, ...]:

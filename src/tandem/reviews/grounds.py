@@ -24,6 +24,7 @@ from tandem.git.reviewed_tree import RoundContent
 from tandem.reviews import queries
 from tandem.reviews.check_contract import GroundView, UnapprovedCommit
 from tandem.reviews.context import Difference, Services
+from tandem.rulings.policy_file import source_of
 from tandem.store.base import Unit
 
 HEAD: Final = "HEAD"
@@ -44,6 +45,23 @@ class BaseBranches(NamedTuple):
     accepted: tuple[str, ...]
 
 
+class Rules(NamedTuple):
+    """What a base branch's tip says of the approvals that a change needs.
+
+    Attributes:
+        policy: The policy's file.
+        owners: The file with the owners of paths; None if there is none, or the policy names none.
+    """
+
+    policy: bytes
+    owners: bytes | None
+
+    @property
+    def source(self) -> str:
+        """What identifies both."""
+        return source_of(self.policy if self.owners is None else self.policy + b"\0" + self.owners)
+
+
 class Asked(NamedTuple):
     """What the gate is asked, as far as the ground of a check matters.
 
@@ -58,7 +76,7 @@ class Asked(NamedTuple):
     branch: str | None = None
     has_checks: bool = False
     tips: Mapping[str, frozenset[str]] | None = None
-    policies: Mapping[str, bytes | None] = {}
+    policies: Mapping[str, Rules | None] = {}
     held: frozenset[str] = frozenset()
 
 

@@ -9,7 +9,7 @@ import orjson
 from tandem.contract.work import Work
 from tandem.errors import TurnViolation
 from tandem.git.changes import Change
-from tandem.reviews.rules import MOST_OBJECTIONS, Review, Side, whose_turn
+from tandem.reviews.rules import Review, Side, whose_turn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,7 +174,7 @@ def objected(review: Review) -> Review:
 def disagreement(review: Review) -> str | None:
     """Why a person decides on a review; None while too few rounds were objected to."""
     rounds = review.objections
-    return f"{rounds} rounds ended without agreement: a person decides." if rounds >= MOST_OBJECTIONS else None
+    return f"{rounds} rounds ended without agreement: a person decides." if rounds >= review.most_objections else None
 
 
 def why_stopped(review: Review) -> str | None:

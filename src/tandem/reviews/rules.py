@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 import orjson
 
 from tandem.errors import InvalidTransition
+from tandem.rulings.policy import Requirements
 
 Side = Literal["proposer", "reviewer"]
 Category = Literal["plan_review", "code_change", "verification", "handoff"]
@@ -320,6 +322,17 @@ class Review(NamedTuple):
         return self.id
 
     @property
+    def requirements(self) -> Requirements | None:
+        """What the project's policy needs of the round; None without a policy."""
+        return None if self.needs is None else _requirements(self.needs)
+
+    @property
+    def most_objections(self) -> int:
+        """After so many rounds that a reviewer objected to, a person decides."""
+        known = self.requirements
+        return (known and known.rounds) or MOST_OBJECTIONS
+
+    @property
     def is_disputed(self) -> bool:
         """Whether it waits for a person because agents do not agree, and not because their programs failed."""
         return self.attention is not None and not self.attempts
@@ -328,7 +341,7 @@ class Review(NamedTuple):
     def is_stopped(self) -> bool:
         """Whether only a person has it go on: it is disputed, or too many rounds ended with requests for changes."""
         is_ended = self.state == State.CHANGES_REQUESTED or self.objected_round < self.round
-        return self.is_disputed or (self.objections >= MOST_OBJECTIONS and is_ended)
+        return self.is_disputed or (self.objections >= self.most_objections and is_ended)
 
     @property
     def awaits_person(self) -> str | None:
@@ -349,6 +362,11 @@ class Review(NamedTuple):
     def ended_unapproved(self) -> bool:
         """Whether it was rejected, or closed without approval."""
         return self.state == State.REJECTED or self.outcome in ("rejected", "withdrawn")
+
+
+@lru_cache(maxsize=1_000)
+def _requirements(stored: str) -> Requirements:
+    return Requirements.from_json(stored)
 
 
 def step(action: Action, review: Review) -> Step:

@@ -6,7 +6,8 @@ that with its round. Each approval fills one seat, and the last one that is miss
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
@@ -20,18 +21,20 @@ from tandem.reviews import queries as reviews
 from tandem.reviews.check_rules import PASSED, CheckRun, CheckStatus, Hold, outcome
 from tandem.reviews.contents import Content
 from tandem.reviews.context import Services, is_by_person
+from tandem.reviews.grounds import Rules
 from tandem.reviews.rounds import Round, verdict_on, with_turn
 from tandem.reviews.rules import Action, Review, State, step
-from tandem.rulings import policy, policy_file
+from tandem.rulings import owners, policy, policy_file
 from tandem.rulings.person import CLIENTS
 from tandem.rulings.policy import Facts, Need, Policy, Requirements
 from tandem.rulings.policy_file import PolicyError
 from tandem.store.base import Unit
 from tandem.store.event import EventKind
 
-_OF_PERSONS: Final = frozenset({policy.PERSON, policy.OWNER})
 _PROFILE: Final = "agent:"
 RULE: Final = "rule"
+_BINARY: Final = 1_000_000
+"""So many lines count for a file that has none: it is small by no rule."""
 
 
 class Seat(NamedTuple):
@@ -42,12 +45,14 @@ class Seat(NamedTuple):
         is_person: Whether it is proved to be a person's.
         family: The client that gave it, such as `codex`; `RULE` for the policy's own, None if that is not known.
         verdict_id: The verdict.
+        owns: The owners of paths that they are, as CODEOWNERS names them.
     """
 
     by: str
     is_person: bool
     family: str | None
     verdict_id: str = ""
+    owns: Sequence[str] = ()
 
 
 def family(*names: str | None) -> str | None:
@@ -63,16 +68,6 @@ def _parsed(content: bytes) -> Policy | PolicyError:
         return policy_file.parse(content)
     except PolicyError as error:
         return error
-
-
-@lru_cache(maxsize=1_000)
-def _stored(text: str) -> Requirements:
-    return Requirements.from_json(text)
-
-
-def of(review: Review) -> Requirements | None:
-    """What a review's round needs; None without a policy."""
-    return None if review.needs is None else _stored(review.needs)
 
 
 def filled(review: Review) -> tuple[Seat, ...]:
@@ -110,6 +105,8 @@ def _fits(word: str, seat: Seat, proposed_by: str | None) -> bool:
     """Whether somebody's approval can be what a word of the policy asks for."""
     if word == policy.UNREADABLE or seat.family == RULE:
         return False
+    if word.startswith(policy.OWNED_BY):
+        return seat.is_person and not policy.owners_in(word).isdisjoint(seat.owns)
     if seat.is_person or word in (policy.AGENT, policy.REVIEW):
         return True
     if word == policy.OTHER_PROVIDER:
@@ -121,35 +118,51 @@ def _fits(word: str, seat: Seat, proposed_by: str | None) -> bool:
 def waits(review: Review) -> str | None:
     """Why a person is waited for whose seat alone is missing; None where none is, or others may go on, too."""
     left = missing(review)
-    if not left or any(one.word not in _OF_PERSONS for one in left):
+    if not left or not all(one.word == policy.PERSON or one.word.startswith(policy.OWNED_BY) for one in left):
         return None
     given = "".join(f"{one.by} approved. " for one in filled(review))
     return f"{given}Missing: {'; '.join(one.words for one in left)}."
 
 
-def _needed(content: bytes, review: Review, current: Round) -> Requirements:
+def _needed(rules: Rules, review: Review, current: Round) -> Requirements:
     """What a policy needs of a round."""
     ground = grounds.parsed(current.ground)
     files: list[dict[str, Any]] = orjson.loads(current.affected_files)
     facts = Facts(
         changes=current.entries(),
         generated=frozenset(one["path"] for one in files if one.get("generated")),
-        lines=sum((one.get("added") or 0) + (one.get("removed") or 0) for one in files),
+        lines=sum(_BINARY if one.get("added") is None else one["added"] + one["removed"] for one in files),
         branch=ground and ground.branch,
         category=review.category,
         proposer=review.proposer_id,
         is_agent=family(review.proposer_id, review.agent_type) is not None,
     )
-    found = _parsed(content)
-    return found.requirements(facts) if isinstance(found, Policy) else _unreadable(content, facts, found)
+    found = _parsed(rules.policy)
+    known = found.requirements(facts) if isinstance(found, Policy) else _unreadable(facts, found)
+    return replace(known, needs=tuple(_by_owner(known.needs, rules.owners)), source=rules.source)
 
 
-def _unreadable(content: bytes, facts: Facts, error: PolicyError) -> Requirements:
+def _by_owner(needs: Iterable[Need], content: bytes | None) -> Iterator[Need]:
+    """The needs with one for each group of owners; paths without owners need a person."""
+    for one in needs:
+        if one.word != policy.OWNER:
+            yield one
+            continue
+        found = owners.groups(content, one.paths) if content is not None else {}
+        owned = {path for paths in found.values() for path in paths}
+        for group, paths in sorted(found.items(), key=lambda known: sorted(known[0])):
+            yield Need(policy.OWNED_BY + ",".join(sorted(group)), one.rules, paths[: policy.MOST_PATHS])
+        left = tuple(path for path in one.paths if path not in owned)
+        if left and not any(other.word == policy.PERSON for other in needs):
+            yield Need(policy.PERSON, one.rules, left[: policy.MOST_PATHS])
+
+
+def _unreadable(facts: Facts, error: PolicyError) -> Requirements:
     """Nothing passes a policy that cannot be read, but for a correction of it that a person approves."""
     needs = policy_file.parse(b"match = 'all'\n[[rule]]\nneeds = ['review']\n").requirements(facts).needs
     if not any(policy.OWN_PATH in one.rules for one in needs):
         needs = (Need(policy.UNREADABLE, (str(error),), ()),)
-    return Requirements(needs, source=policy_file.source_of(content))
+    return Requirements(needs)
 
 
 def begun(review: Review, current: Round, content: Content, before: Review | None = None) -> Review:
@@ -177,7 +190,15 @@ def seat_of(unit: Unit, services: Services, caller: Caller, name: str, *, is_pro
     """The seat that somebody would take; a person's only with the proof of one."""
     provider = services.pool.provider_of(unit, name)
     is_person = is_proved and provider is None and is_by_person(unit, services, caller, name)
-    return Seat(name, is_person, provider or family(name, caller.agent))
+    names = (name, *(caller.access.name for _ in (1,) if caller.access is not None))
+    return Seat(name, is_person, provider or family(name, caller.agent), owns=_owns(services.policy.owners, names))
+
+
+def _owns(stated: Iterable[str], names: Iterable[str]) -> tuple[str, ...]:
+    """The owners of paths that somebody of these names is."""
+    own = {name.casefold() for name in names}
+    pairs = (one.casefold().partition("=") for one in stated)
+    return (*sorted(f"@{name}" for name in own), *(owner for owner, _, name in pairs if name in own))
 
 
 def check(review: Review, seat: Seat, names: Names) -> None:
@@ -209,7 +230,7 @@ def check(review: Review, seat: Seat, names: Names) -> None:
 
 
 def _left_with(review: Review, *more: Seat) -> tuple[Need, ...]:
-    known = of(review)
+    known = review.requirements
     proposed_by = family(review.agent_type, review.proposer_id)
     return () if known is None else _without(known, (*filled(review), *more), proposed_by)
 
@@ -235,15 +256,15 @@ def held(unit: Unit, asked: grounds.Asked, review_id: str, number: int) -> Hold 
     What its review was told that it needs was the policy's word then.
     """
     named = asked.policies if asked.branch is None else {asked.branch}
-    wanted = {content for name in named if (content := asked.policies.get(name)) is not None}
+    wanted = {rules for name in named if (rules := asked.policies.get(name)) is not None}
     if not wanted:
         return None
     review, current = reviews.get(unit, review_id), reviews.get_round(unit, review_id, number)
     runs = reviews.list_checks(unit, review_id, number)
-    for content in wanted:
-        known = of(review)
-        if known is None or known.source != policy_file.source_of(content):
-            known = _needed(content, review, current)
+    for rules in wanted:
+        known = review.requirements
+        if known is None or known.source != rules.source:
+            known = _needed(rules, review, current)
         if left := _without(known, filled(review), family(review.agent_type, review.proposer_id)):
             words = f"the policy asks for more: {'; '.join(one.words for one in left)}"
             return Hold(words, is_pending=False, code=RequirementMissing.code)
@@ -266,7 +287,7 @@ def _have_passed(runs: Sequence[CheckRun]) -> bool:
 
 def approve_by_rule(unit: Unit, review: Review, runs: Sequence[CheckRun], now: int) -> Review:
     """Approve a review whose policy needs nothing but passed checks, once they have; else it stays as it is."""
-    known = of(review)
+    known = review.requirements
     is_free = review.state == State.PENDING and review.attention is None
     if not (review.by_checks and is_free and known is not None and _have_passed(runs)):
         return review

@@ -119,8 +119,7 @@ async def _is_proved(services: Services, caller: Caller, request: SubmitVerdict)
     """Whether a person decides: by an access token, on a page, or with the proof that a command seals."""
     if caller.access is not None or caller.is_page:
         return True
-    facts = proof.verdict_facts(request.review_id, request.verdict, request.reviewer_id, request.reason)
-    return await key_of(services, request.proof, facts) is not None
+    return await key_of(services, request.proof, proof.verdict_facts(request.model_dump())) is not None
 
 
 def _seated(review: Review, verdict: str, seat: seats.Seat, names: Names) -> Review:

@@ -169,7 +169,7 @@ def _counts(unit: Unit, services: Services, review: Review) -> FindingCounts | N
     known = finding_queries.list_of_review(unit, review.id)
     if not known:
         return None
-    return FindingCounts(*finding_rules.counted(known, threshold_of(unit, services, review.project)))
+    return FindingCounts(*finding_rules.counted(known, threshold_of(unit, services, review.project, review)))
 
 
 def row(review: Review) -> ReviewRow:

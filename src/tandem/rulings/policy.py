@@ -26,6 +26,8 @@ OWNER: Final = "owner"
 PERSON: Final = "person"
 UNREADABLE: Final = "policy"
 """Stands for a policy that cannot be read: no approval meets it."""
+OWNED_BY: Final = "owner:"
+"""Begins what stands for `OWNER` once it is known who they are: their names follow, with commas between."""
 OTHER_PROVIDER: Final = "agent:other-provider"
 NEEDS: Final = {
     CHECKS: "passed checks",
@@ -49,7 +51,7 @@ OWN_PATH: Final = "the policy's own path"
 REASONS: Final = frozenset({UNRULED, NO_PATHS, NEVER_CHECKS_ALONE, OWN_PATH})
 """Stand in place of a rule's name where no rule asks; no rule may have one of them as its name."""
 
-_MOST_PATHS = 5
+MOST_PATHS = 5
 _MOST_SHOWN = 2
 _ORDER = {CHECKS: 0, AGENT: 1, REVIEW: 3, OWNER: 4, PERSON: 5}
 _PROFILE_ORDER = 2
@@ -127,8 +129,15 @@ def _first_of(texts: list[str]) -> str:
     return ", ".join([*texts[:_MOST_SHOWN], *("…" for _ in texts[_MOST_SHOWN : _MOST_SHOWN + 1])])
 
 
+def owners_in(word: str) -> frozenset[str]:
+    """The owners in a word that begins with `OWNED_BY`, without their case."""
+    return frozenset(word.removeprefix(OWNED_BY).casefold().split(","))
+
+
 def in_words(word: str) -> str:
     """A word of `needs` for people."""
+    if word.startswith(OWNED_BY):
+        return f"a review by an owner, {' or '.join(sorted(owners_in(word)))}"
     return NEEDS.get(word) or f"a review by the profile {word.partition(':')[2]}"
 
 
@@ -366,7 +375,8 @@ class _Gathered:
         """Add one thing that is needed."""
         self.asking.setdefault(word, {})[reason] = None
         paths = self.paths.setdefault(word, [])
-        if path is not None and len(paths) < _MOST_PATHS and path.text not in paths:
+        # All of an owner's: each may be somebody else's. The rules of one path come one after the other.
+        if path is not None and (word == OWNER or len(paths) < MOST_PATHS) and path.text not in paths[-1:]:
             paths.append(path.text)
 
     def needs(self, names: list[str]) -> tuple[Need, ...]:

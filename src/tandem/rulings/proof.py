@@ -142,9 +142,9 @@ def settled_facts(project: str, review_id: str, head: str, reason: str | None) -
     return ["record_rollback", project, review_id, head, reason]
 
 
-def verdict_facts(review_id: str, verdict: str, reviewer: str | None, reason: str | None) -> list[object]:
-    """What is sealed where a person gives a verdict by a command."""
-    return ["submit_verdict", review_id, verdict, reviewer, reason]
+def verdict_facts(request: Mapping[str, Any]) -> list[object]:
+    """What is sealed of a `submit_verdict`, where a person gives a verdict by a command."""
+    return ["submit_verdict", *(request.get(name) for name in ("review_id", "verdict", "reviewer_id", "reason"))]
 
 
 def seal(key: str, facts: Sequence[object]) -> str:

@@ -275,6 +275,15 @@ class Settings(BaseModel):
         description="Paths that need no approval, as patterns from the repository's root: `*` and `?` within a"
         " folder, `**` through folders; separated by commas.",
     )
+    owners: Annotated[
+        tuple[Annotated[str, Field(pattern=r"^\S+=\S.*$", max_length=1000)], ...],
+        BeforeValidator(_comma_separated),
+        AT_ONCE,
+    ] = Field(
+        (),
+        description="Who the owners in a project's CODEOWNERS are, each as `@ORG/TEAM=NAME` and several for a team; a"
+        " person NAME is `@NAME` without that. Separated by commas.",
+    )
     verify_command: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], BeforeValidator(_from_json)] = Field(
         (),
         repr=False,

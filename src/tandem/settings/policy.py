@@ -38,6 +38,7 @@ class Policy(NamedTuple):
     webhook_give_up_seconds: float
     retention_days: float
     gate_exempt: tuple[str, ...]
+    owners: tuple[str, ...]
 
 
 def is_exempt(change: Change, patterns: Sequence[str]) -> bool:

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, Literal, cast
 
 from tandem.bridge.session import CALL_SECONDS, Unreachable
+from tandem.cli import persons
 from tandem.cli.connection_options import ConnectionOptions
 from tandem.client import TandemClient
 from tandem.contract.access import Names
@@ -370,10 +371,12 @@ class ScreenClient:
         answers |= self.drafts.answers(status.review_id)
         if not reason.strip() and found and verdict in SAID_BY_FINDINGS:
             reason = SEE_FINDINGS
+        said = {"review_id": status.review_id, "verdict": verdict, "reviewer_id": self.person, "reason": reason or None}
         await self.client.submit_verdict(
             status.review_id,
             verdict=cast("Verdict", verdict),
             reason=reason or None,
+            proof=persons.person_proof(self.client.location, said).get("proof"),
             findings=found or None,
             answers=[*answers.values()] or None,
             counter_patch=counter_patch,
