@@ -51,13 +51,7 @@ async def claim_review(services: Services, caller: Caller, request: ClaimReview)
         else:
             if services.pool.is_draining(unit, reviewer_id):
                 return Claim(review=None)
-            found = reviews.find_next(
-                unit,
-                names=caller.names(reviewer_id),
-                now_us=now,
-                project=project,
-                category=request.category,
-            )
+            found = _next(unit, services, caller, request, project, now)
             if found is None:
                 return Claim(review=None)
             before = found
@@ -80,6 +74,20 @@ async def claim_review(services: Services, caller: Caller, request: ClaimReview)
             stands_on = await grounds.shown_now(services, unknown.project, current.ground)
             heads[current.review_id, current.round] = _Now(applies, stands_on)
     raise Unavailable("The queue moves too fast to claim from; try again.")
+
+
+def _next(
+    unit: Unit, services: Services, caller: Caller, request: ClaimReview, project: str | None, now: int
+) -> Review | None:
+    """The head of the queue, of the reviews to which the caller's approval gives something."""
+    found, names = None, caller.names(request.reviewer_id)
+    seat = seats.seat_of(unit, services, caller, request.reviewer_id, is_proved=True)
+    while True:
+        found = reviews.find_next(
+            unit, names=names, now_us=now, project=project, category=request.category, after=found
+        )
+        if found is None or seats.gives(found, seat, names):
+            return found
 
 
 def _take_over(unit: Unit, services: Services, caller: Caller, before: Review, reviewer_id: str) -> Review:
@@ -359,6 +367,7 @@ async def retry_review(services: Services, caller: Caller, request: RetryReview)
         NotFound: There is no such review (in that project).
         InvalidTransition: It is not in the queue at all.
         Forbidden: It waits for a person, who gives it to the reviewers once more.
+        RequirementMissing: It waits for the person that the policy asks for.
     """
 
     def work(unit: Unit) -> ReviewStatus:
@@ -377,6 +386,8 @@ async def retry_review(services: Services, caller: Caller, request: RetryReview)
                 review_id=before.id,
                 attention=before.attention,
             )
+        if before.attention is not None and before.attention == seats.waits(before):
+            raise seats.refused(before, "No retry helps: who is asked for reviews it.")
         waits = before.is_stopped or before.attention is not None or before.not_before is not None
         after = _go_on(unit, before, caller.operator, services.clock.now_us()) if waits else before
         return views.status(

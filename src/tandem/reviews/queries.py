@@ -166,7 +166,7 @@ def own_params(names: Names) -> dict[str, str]:
 
 
 @cache
-def _queue_head(*, project: bool, category: bool, skip_locked: bool) -> Statement:
+def _queue_head(*, project: bool, category: bool, after: bool, skip_locked: bool) -> Statement:
     """The head of the queue that a reviewer may take; on PostgreSQL perhaps passing over what others hold."""
     statement = (
         select(tables.reviews)
@@ -174,7 +174,6 @@ def _queue_head(*, project: bool, category: bool, skip_locked: bool) -> Statemen
             _r.state == State.PENDING.value,
             _r.attention.is_(None),
             _r.by_checks == 0,
-            or_(_r.seats.is_(None), _r.seats.not_like(bindparam("seated"))),
             or_(_r.not_before.is_(None), _r.not_before <= bindparam("now")),
             ~IS_OWN,
         )
@@ -184,6 +183,9 @@ def _queue_head(*, project: bool, category: bool, skip_locked: bool) -> Statemen
     )
     if project:
         statement = statement.where(_r.project == bindparam("project"))
+    if after:
+        place: list[Any] = [bindparam(f"after_{column.name}") for column in (_r.priority, _r.created_at, _r.id)]
+        statement = statement.where(tuple_(_r.priority, _r.created_at, _r.id) > tuple_(*place))
     if category:
         # Found by its state, as the pending ones are few and a category may be long.
         statement = statement.where(aside(_r.category) == bindparam("category"))
@@ -241,12 +243,23 @@ def unknown(review_id: str) -> NotFound:
     return NotFound(f"There is no review '{review_id}'. list_reviews shows what there is.", review_id=review_id)
 
 
-def find_next(unit: Unit, *, names: Names, now_us: int, project: str | None, category: str | None) -> Review | None:
-    """The head of the queue for a reviewer, locked: highest priority, then oldest, never their own."""
-    # As JSON has the name among the seats that are taken.
-    seated = f'%["{names.own[0].removesuffix(names.end)}"%'
-    params = {"now": now_us, "seated": seated, **own_params(names), **stated(project=project, category=category)}
-    head = partial(_queue_head, project=project is not None, category=category is not None)
+def find_next(
+    unit: Unit, *, names: Names, now_us: int, project: str | None, category: str | None, after: Review | None = None
+) -> Review | None:
+    """The head of the queue for a reviewer, locked: highest priority, then oldest, never their own.
+
+    Args:
+        unit: The unit of work.
+        names: The reviewer's.
+        now_us: Microseconds since the epoch.
+        project: Of which project; None for any.
+        category: Of which category; None for any.
+        after: Only what stands behind this one.
+    """
+    params = {"now": now_us, **own_params(names), **stated(project=project, category=category)}
+    if after is not None:
+        params |= {f"after_{name}": getattr(after, name) for name in ("priority", "created_at", "id")}
+    head = partial(_queue_head, project=project is not None, category=category is not None, after=after is not None)
     found = unit.find(Review, head(skip_locked=True), **params)
     if found is None and unit.dialect == "postgresql":
         # What was passed over may only be spoken about just now: wait for it, before the queue is called empty.

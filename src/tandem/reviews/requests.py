@@ -417,6 +417,6 @@ class GetReviewStats(ProjectRequest):
 class RetryReview(WriteRequest):
     """Have a review that waits for a person, or for a later try, go on now."""
 
-    refusals: ClassVar[Refusals] = (NotFound, InvalidTransition)
+    refusals: ClassVar[Refusals] = (NotFound, InvalidTransition, RequirementMissing)
 
     review_id: ReviewId

@@ -115,13 +115,18 @@ def _fits(word: str, seat: Seat, proposed_by: str | None) -> bool:
     return word.startswith(_PROFILE) and name in (seat.family, seat.by)
 
 
+def listed(review: Review) -> str:
+    """What is missing, in words."""
+    return "; ".join(one.words for one in missing(review))
+
+
 def waits(review: Review) -> str | None:
     """Why a person is waited for whose seat alone is missing; None where none is, or others may go on, too."""
     left = missing(review)
     if not left or not all(one.word == policy.PERSON or one.word.startswith(policy.OWNED_BY) for one in left):
         return None
     given = "".join(f"{one.by} approved. " for one in filled(review))
-    return f"{given}Missing: {'; '.join(one.words for one in left)}."
+    return f"{given}Missing: {listed(review)}."
 
 
 def _needed(rules: Rules, review: Review, current: Round) -> Requirements:
@@ -201,6 +206,13 @@ def _owns(stated: Iterable[str], names: Iterable[str]) -> tuple[str, ...]:
     return (*sorted(f"@{name}" for name in own), *(owner for owner, _, name in pairs if name in own))
 
 
+def gives(review: Review, seat: Seat, names: Names) -> bool:
+    """Whether somebody's approval is one of those that a review still needs."""
+    left = missing(review)
+    has_one = any(names.include(one.by) for one in filled(review))
+    return not left or (not has_one and len(_left_with(review, seat)) < len(left))
+
+
 def check(review: Review, seat: Seat, names: Names) -> None:
     """Refuse the approval, and the claim, of who gives nothing that is missing.
 
@@ -208,25 +220,18 @@ def check(review: Review, seat: Seat, names: Names) -> None:
         RequirementMissing: They approved this content already, or others have to.
         Forbidden: Theirs would do if it was proved to be a person's.
     """
-    left = missing(review)
-    if not left:
+    if gives(review, seat, names):
         return
     if any(names.include(one.by) for one in filled(review)):
-        raise _refused(review, left, "You approved this content already: others have to.")
-    if len(_left_with(review, seat)) < len(left):
-        return
-    if (
-        seat.family is None
-        and not seat.is_person
-        and len(_left_with(review, seat._replace(is_person=True))) < len(left)
-    ):
+        raise refused(review, "You approved this content already: others have to.")
+    if seat.family is None and not seat.is_person and gives(review, seat._replace(is_person=True), names):
         raise Forbidden(
             f"The policy asks for a person's approval, which takes the proof that a person decides: run 'tandem review"
             f" approve {review.id}' at a terminal, or open the page: tandem open {review.id}",
             review_id=review.id,
             needed="person",
         )
-    raise _refused(review, left, "Your approval is none of those that are missing.")
+    raise refused(review, "Your approval is none of those that are missing.")
 
 
 def _left_with(review: Review, *more: Seat) -> tuple[Need, ...]:
@@ -235,9 +240,11 @@ def _left_with(review: Review, *more: Seat) -> tuple[Need, ...]:
     return () if known is None else _without(known, (*filled(review), *more), proposed_by)
 
 
-def _refused(review: Review, left: Iterable[Need], why: str) -> RequirementMissing:
+def refused(review: Review, why: str) -> RequirementMissing:
+    """That something is refused, and what the policy still asks for."""
+    left = missing(review)
     return RequirementMissing(
-        f"{why} Missing: {'; '.join(one.words for one in left)}.",
+        f"{why} Missing: {listed(review)}.",
         review_id=review.id,
         missing=[{"need": one.word, "rules": list(one.rules), "paths": list(one.paths)} for one in left],
     )

@@ -109,7 +109,8 @@ async def submit_verdict(services: Services, caller: Caller, request: SubmitVerd
         if facts is not None and patch_id is not None:
             written = counter_patches.offer(unit, written, given, current, facts, patch_id, caller.agent)
         ids = {"verdict_id": verdict_id, "counter_patch_id": patch_id}
-        notes = (*ruling.notes, *((facts and facts.notes) or ()))
+        others = () if stands else (f"Others approve it, too, before it passes the gate: {seats.listed(written)}.",)
+        notes = (*ruling.notes, *others, *((facts and facts.notes) or ()))
         return views.answer(VerdictGiven, services.waits, unit, written, verdict=verdict, notes=notes, **ids)
 
     return await transact(services, caller, work, works_on=(request.review_id,) if asked in _OF_ONE_REVIEW else ())

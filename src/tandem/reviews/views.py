@@ -15,7 +15,7 @@ from tandem.git.changes import AffectedFile
 from tandem.reviews import checks, finding_queries, finding_rules, grounds, seats
 from tandem.reviews import queries as reviews
 from tandem.reviews import report_queries as reports
-from tandem.reviews.answers import CounterPatchView, EventView, Proposal, ReviewRow, ReviewStatus
+from tandem.reviews.answers import CounterPatchView, EventView, NoReviewer, Proposal, ReviewRow, ReviewStatus
 from tandem.reviews.check_rules import DOUBTFUL, FAILED, PASSED, PENDING
 from tandem.reviews.context import Services, threshold_of, why_none
 from tandem.reviews.finding_contract import FindingCounts
@@ -64,7 +64,7 @@ def onward(unit: Unit, services: Services, review: Review, *of_round: str) -> di
 def _next(
     unit: Unit, services: Services, review: Review, about: dict[str, Any], findings: FindingCounts | None
 ) -> dict[str, Any]:
-    none = why_none(unit, services, review)
+    none = _asks_person(review) or why_none(unit, services, review)
     is_for_person = (none and none.needs_person) or _has_failed_often(unit, review)
     action = "escalate" if is_for_person and not review.is_asked else next_action(review)
     facts = {
@@ -79,6 +79,15 @@ def _next(
     message = next_steps.operations({**facts, "no_reviewer": why})
     missing = () if review.state == State.CLOSED else tuple(one.words for one in seats.missing(review))
     return {**about, "next_action": action, "no_reviewer": none, "message": message, "missing": missing}
+
+
+def _asks_person(review: Review) -> NoReviewer | None:
+    """That no reviewer comes, as the policy asks for a person."""
+    why = seats.waits(review)
+    if review.state != State.PENDING or why is None or why != review.attention:
+        return None
+    remedy = f"Tell your person: review it (tandem open {review.id}, or tandem review approve {review.id})"
+    return NoReviewer("person", needs_person=True, message=why, remedy=remedy)
 
 
 def _has_failed_often(unit: Unit, review: Review) -> bool:

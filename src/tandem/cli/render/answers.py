@@ -69,7 +69,7 @@ def _(answer: answers.ReviewCreated) -> Drawable:
     name, round_ = (answer.review_id, "bold"), f"  round {answer.round}  "
     checked = f"digest {parts.digest(answer.digest)}" if answer.validated else "not validated: it opens no gate"
     about = [("project", answer.project), ("category", answer.category), ("content", checked)]
-    about += [("note", note) for note in answer.notes]
+    about += [("note", note) for note in answer.notes] + [("missing", one) for one in answer.missing]
     known = facts([*about, *_nobody(answer.no_reviewer), *_next(answer)])
     head = Text.assemble(name, round_, state(answer.status), f"  {answer.priority}")
     if answer.existed:
