@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.acceptance.reviewing import PROPOSER, Desk, edited
 from tests.acceptance.staffed import until
@@ -459,6 +461,32 @@ def test_words_of_another_browser_stay_when_this_one_sends_its_own(
         expect(page.get_by_label(label)).to_have_value("Why so?")
     expect(other.get_by_label(label)).to_have_value("Why so?")
     assert [body for _, body in drafts(shop, review)] == ["Why so?"]
+
+
+def test_what_is_sent_while_an_older_state_of_it_is_being_saved_takes_no_words_of_another_browser_along(
+    page: Page, shop: Desk, windows: Windows
+) -> None:
+    label = "Message as the reviewer"
+    review, other = in_two(page, shop, windows, label)
+    typed(other, "Why so?", label)
+    held_up: list[Route] = []
+
+    def hold_first(route: Route) -> None:
+        if held_up or route.request.method != "POST":
+            route.continue_()
+        else:
+            held_up.append(route)
+
+    page.route("**/drafts", hold_first)
+    with page.expect_request(lambda one: one.url.endswith("/drafts") and one.method == "POST"):
+        page.get_by_label(label).fill("Why two?")
+    page.get_by_label(label).press("Control+Enter")
+    expect(page.locator("#stream .entry").get_by_text("Why two?")).to_be_visible()
+    held_up[0].continue_()
+    looked_at(page)
+    expect(page.get_by_label(label)).to_have_value(re.compile("Why so[?]$"))
+    [(_, kept)] = drafts(shop, review)
+    assert kept.endswith("Why so?")
 
 
 def test_what_was_typed_while_the_broker_was_away_is_joined_with_what_another_browser_wrote(

@@ -37,14 +37,19 @@
   function base(id, draft) {
     if (draft) bases.set(id, { kind: draft.kind, at: draft.updated_at, texts: textsOf(draft) });
     else bases.delete(id);
-    sessionStorage.setItem(BASES, JSON.stringify([...bases]));
+    try {
+      sessionStorage.setItem(BASES, JSON.stringify([...bases]));
+    } catch {
+      // Too much for the window's store: loaded again, it joins more than it had to.
+    }
   }
 
   // Whether what the broker has, perhaps nothing, may stand in the place of this window's words: they are as they came,
   // or all of them are in what is newer.
   function isFollowing(id, said, fresh) {
     const { at, texts } = bases.get(id) || {};
-    return texts === textsOf(said) || (fresh !== undefined && fresh.updated_at !== at && TEXTS.every((name) => (fresh[name] ?? "").startsWith(said[name] ?? "")));
+    const isOlder = fresh !== undefined && (fresh.updated_at !== at || textsOf(said) === textsOf({}));
+    return texts === textsOf(said) || (isOlder && TEXTS.every((name) => (fresh[name] ?? "").startsWith(said[name] ?? "")));
   }
 
   // The words of another window, behind those that stand in this one now, which may be more than were sent.
@@ -109,11 +114,13 @@
 
   function saved(id, draft, fresh) {
     known.set(id, fresh);
+    const isAlone = textsOf(fresh) === textsOf(draft);
+    // Words of another window were not seen by a person who sends or removes their own now: they stay.
+    if (!isAlone && due.get(id) === null) return void due.delete(id);
+    if (!isAlone && document.getElementById(id)?.matches(".htmx-request")) return;
     own.set(id, textsOf(fresh));
     base(id, fresh);
-    if (textsOf(fresh) === textsOf(draft)) return;
-    // What was sent or removed meanwhile stays with the other window's words; else they are shown.
-    if (due.get(id) === null) return void due.delete(id);
+    if (isAlone) return;
     if (fresh.kind === "finding") return void document.dispatchEvent(new CustomEvent("tandem-joined", { detail: { id, draft, fresh } }));
     const { adopt, forget: drop, keep } = window.tandemDrafts;
     const name = fieldOf(id);
