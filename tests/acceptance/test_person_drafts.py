@@ -67,6 +67,27 @@ def test_a_draft_is_kept_whole_replaced_by_its_id_and_discarded(shop: Desk, revi
     assert drafts(shop, review_id=review) == [(review, "d2", "Why?")]
 
 
+@ON_BOTH_DATABASES
+def test_words_that_another_window_wrote_since_are_kept_behind_those_that_are_saved(shop: Desk, review: str):
+    first = save(shop, review, body="Why", expected="")
+    second = save(shop, review, body="Why two?", failure="Always.", category="tests", expected=first["updated_at"])
+    assert (second["body"], second["failure"]) == ("Why two?", "Always.")
+    third = save(shop, review, body="Why so?", failure="Never.", suggestion="x", expected=first["updated_at"])
+    assert third["body"] == ("Why so?\n\nAlso written in another window:\n\nWhy two?\n\nHow it fails: Always.")
+    assert (third["failure"], third["category"], third["suggestion"]) == ("Never.", "tests", "x")
+    # The same again changes nothing, and a draft with all the words, or made of the newest, takes its place.
+    again = save(shop, review, body="Why so?", failure="Never.", suggestion="x", expected=first["updated_at"])
+    assert again["body"] == third["body"]
+    longer = save(shop, review, body=f"{third['body']} Thus.", failure="Never.", suggestion="x", expected="")
+    assert (longer["body"], longer["category"]) == (f"{third['body']} Thus.", "tests")
+    asked: dict[str, Any] = {"review_id": review, "person": ANNA, "draft_ids": ["d1"]}
+    assert shop.do("discard_draft", **asked, expected=again["updated_at"])["discarded"] == 0
+    assert save(shop, review, body="Done.", expected=longer["updated_at"])["body"] == "Done."
+    newest = save(shop, review, body="No more.")
+    assert shop.do("discard_draft", **asked, expected=newest["updated_at"])["discarded"] == 1
+    assert save(shop, review, body="Begun again.", expected=newest["updated_at"])["body"] == "Begun again."
+
+
 def test_drafts_leave_no_trace_on_the_review_or_the_log_and_outlive_its_end(shop: Desk, review: str):
     with shop.unchanged(review):
         save(shop, review)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from textual import events
@@ -240,3 +241,24 @@ async def test_every_key_is_listed(url: str, tmp_path: Path) -> None:
         )
         await at.press("escape", "escape", "question_mark")
         await at.shows("This project, or all", "Quit")
+
+
+async def test_words_that_the_page_wrote_into_an_open_finding_are_kept(at: Stage) -> None:
+    review_id = await at.create()
+    about: dict[str, Any] = {"round": 1, "kind": "finding", "file": "a.txt", "line": 2, "side": "after"}
+    draft: dict[str, Any] = {"draft_id": "d1", "person": PERSON, **about}
+    await at.other.save_draft(review_id, body="Why", **draft)
+    await at.opened(review_id)
+    await at.press("down", "down", "down", "down", "down", "l")
+    await at.shows("Finding on a.txt, line 2")
+    await at.other.save_draft(review_id, body="Why two?", **draft)
+    # Left and opened again with words of its own: they are still made of the first.
+    await at.type(" so?")
+    await at.press("escape")
+    await at.shows("Why two?")
+    await at.press("l")
+    await at.shows("Finding on a.txt, line 2")
+    await at.press("ctrl+s")
+    await at.shows("Also written in another window:", "Why two?")
+    [kept] = (await at.other.list_drafts(person=PERSON, review_id=review_id)).drafts
+    assert sorted(kept.body.split("\n\n")) == [" so?Why", "Also written in another window:", "Why two?"]

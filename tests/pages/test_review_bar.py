@@ -8,8 +8,9 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.acceptance import gating
+from tests.acceptance.finding import MAJOR
 from tests.acceptance.pooling import Steward
-from tests.acceptance.reviewing import PROPOSER, Desk
+from tests.acceptance.reviewing import OTHER, PROPOSER, AgentDesk, Desk, edited
 from tests.git.sandbox import Sandbox
 from tests.pages.changes import held, line, long_edited, shown, staged, with_long_file
 from tests.pages.windows import Windows
@@ -84,6 +85,30 @@ def test_where_a_person_decides_it_waits_for_them_alone(page: Page, shop: Desk, 
     page.goto(f"/reviews/{review}")
     expect(bar).to_contain_text("Waits for a reviewer")
     expect(bar).to_contain_text("Last verdict, on round 3: changes requested")
+
+
+def test_an_agents_approval_over_a_persons_finding_is_told_with_what_holds_it_back(
+    page: Page, shop: Desk, windows: Windows
+) -> None:
+    review = shop.put_up(diff=edited())
+    with Desk(shop.url, shop.project, agent="ada") as ada:
+        ada.verdict(review, "changes_requested", ada.claim(review, "ada"), findings=[MAJOR], reviewer_id="ada")
+    shop.revise(review, diff=edited(text="best"))
+    with AgentDesk(shop.url, shop.project) as agents:
+        agents.verdict(review, "approved", agents.claim(review, OTHER))
+    page.goto(f"/reviews/{review}")
+    bar = page.locator("#review-bar")
+    told = f"Last verdict, on round 2: {OTHER} approved, held back by"
+    expect(bar).to_contain_text(f"{told} your open finding")
+    other = windows.open("bert", at=f"/reviews/{review}")
+    expect(other.locator("#review-bar")).to_contain_text(f"{told} a person's open finding")
+    # Also once it is claimed, until the next verdict.
+    page.get_by_role("button", name="Claim").click()
+    expect(bar).to_contain_text("Waits for you")
+    expect(bar).to_contain_text(f"{told} your open finding")
+    page.get_by_role("button", name="Approve, all verified").click()
+    expect(bar).to_contain_text("Approved")
+    expect(bar).not_to_contain_text("held back")
 
 
 def test_it_tells_who_let_the_change_in_without_an_approval_and_why(page: Page, shop: Desk, repo: Sandbox) -> None:

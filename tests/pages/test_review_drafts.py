@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.acceptance.reviewing import PROPOSER, Desk, edited
 from tests.acceptance.staffed import until
@@ -388,6 +390,138 @@ def test_what_another_window_wrote_is_not_discarded_with_what_was_sent(
     expect(other.get_by_text("A reason there")).to_be_visible()
     expect(other.get_by_label(EDITOR)).to_have_value("There, and more")
     assert sorted(drafts(shop, review)) == [("finding", "There, and more"), ("verdict", "A reason there")]
+
+
+FIELDS = pytest.mark.parametrize("label", [EDITOR, "Your verdict on round 1", "Message as the reviewer"])
+
+
+def in_two(page: Page, shop: Desk, windows: Windows, label: str) -> tuple[str, Page]:
+    """The same draft, in its editor, in two browsers of one person."""
+    review = held(page, shop)
+    if label == EDITOR:
+        line(page, 2).click()
+    typed(page, "Why", label)
+    other = windows.open("ada", at=f"/reviews/{review}")
+    if label == EDITOR:
+        other.locator("table.diff .pending-comment").get_by_role("button", name="Edit").click()
+    expect(other.get_by_label(label)).to_have_value("Why")
+    return review, other
+
+
+@FIELDS
+def test_differing_words_of_two_browsers_in_one_draft_are_all_kept(
+    page: Page, shop: Desk, windows: Windows, label: str
+) -> None:
+    review, other = in_two(page, shop, windows, label)
+    typed(page, "Why two?", label)
+    typed(other, "Why so?", label)
+    both = "Why so?\n\nAlso written in another window:\n\nWhy two?"
+    expect(other.get_by_label(label)).to_have_value(both)
+    # A window in which nothing was typed since shows it, also in an open editor.
+    looked_at(page)
+    expect(page.get_by_label(label)).to_have_value(both)
+    # From there on it is a draft as any other.
+    typed(page, "Why so, and why two?", label)
+    looked_at(other)
+    expect(other.get_by_label(label)).to_have_value("Why so, and why two?")
+    assert [body for _, body in drafts(shop, review)] == ["Why so, and why two?"]
+
+
+@FIELDS
+def test_words_that_are_typed_while_another_browser_removes_the_draft_are_kept(
+    page: Page, shop: Desk, windows: Windows, label: str
+) -> None:
+    review, other = in_two(page, shop, windows, label)
+    typed(other, "Why so?", label)
+    # Emptied without having seen them.
+    with page.expect_response(lambda one: one.url.endswith("/drafts") and one.request.method == "GET"):
+        page.get_by_label(label).fill("")
+    shown = page.locator("table.diff") if label == EDITOR else page.locator("#main")
+    expect(shown.get_by_label(label)).to_have_value("Why so?")
+    assert [body for _, body in drafts(shop, review)] == ["Why so?"]
+
+
+@FIELDS
+def test_words_of_another_browser_stay_when_this_one_sends_its_own(
+    page: Page, shop: Desk, windows: Windows, label: str
+) -> None:
+    review, other = in_two(page, shop, windows, label)
+    typed(other, "Why so?", label)
+    page.get_by_label(label).fill("Why two?")
+    if label == EDITOR:
+        page.get_by_role("button", name="Send now").click()
+    else:
+        page.get_by_label(label).press("Control+Enter")
+    expect(page.locator("table.diff .thread, #stream .entry").get_by_text("Why two?").first).to_be_visible()
+    looked_at(page)
+    looked_at(other)
+    if label == EDITOR:
+        expect(page.locator("table.diff .pending-comment").get_by_text("Why so?")).to_be_visible()
+    else:
+        expect(page.get_by_label(label)).to_have_value("Why so?")
+    expect(other.get_by_label(label)).to_have_value("Why so?")
+    assert [body for _, body in drafts(shop, review)] == ["Why so?"]
+
+
+def test_what_is_sent_while_an_older_state_of_it_is_being_saved_takes_no_words_of_another_browser_along(
+    page: Page, shop: Desk, windows: Windows
+) -> None:
+    label = "Message as the reviewer"
+    review, other = in_two(page, shop, windows, label)
+    typed(other, "Why so?", label)
+    held_up: list[Route] = []
+
+    def hold_first(route: Route) -> None:
+        if held_up or route.request.method != "POST":
+            route.continue_()
+        else:
+            held_up.append(route)
+
+    page.route("**/drafts", hold_first)
+    with page.expect_request(lambda one: one.url.endswith("/drafts") and one.method == "POST"):
+        page.get_by_label(label).fill("Why two?")
+    page.get_by_label(label).press("Control+Enter")
+    expect(page.locator("#stream .entry").get_by_text("Why two?")).to_be_visible()
+    held_up[0].continue_()
+    looked_at(page)
+    expect(page.get_by_label(label)).to_have_value(re.compile("Why so[?]$"))
+    [(_, kept)] = drafts(shop, review)
+    assert kept.endswith("Why so?")
+
+
+def test_what_was_typed_while_the_broker_was_away_is_joined_with_what_another_browser_wrote(
+    page: Page, shop: Desk, windows: Windows
+) -> None:
+    label = "Your verdict on round 1"
+    review, other = in_two(page, shop, windows, label)
+    windows.allow("/drafts", "Failed to fetch", "ERR_")
+    page.route("**/drafts", lambda route: route.abort())
+    page.get_by_label(label).fill("Why two?")
+    typed(other, "Why so?", label)
+    page.reload()
+    expect(page.get_by_label(label)).to_have_value("Why two?")
+    page.unroute("**/drafts")
+    looked_at(page)
+    both = "Why two?\n\nAlso written in another window:\n\nWhy so?"
+    expect(page.get_by_label(label)).to_have_value(both)
+    until(lambda: drafts(shop, review) == [("verdict", both)], "both are kept")
+
+
+def test_other_fields_of_a_finding_that_two_browsers_write_are_kept(page: Page, shop: Desk, windows: Windows) -> None:
+    review, other = in_two(page, shop, windows, EDITOR)
+    for window, failure, suggestion in ((page, "Always.", "best"), (other, "Never.", "worst")):
+        if not window.get_by_label("How it fails").is_visible():
+            window.get_by_text("More", exact=True).click()
+        with keeps(window, failure, field="failure"):
+            window.get_by_label("How it fails").fill(failure)
+        if window == page:
+            with keeps(page, suggestion, field="suggestion"):
+                page.get_by_label("Suggest a change").fill(suggestion)
+    expect(other.get_by_label("Suggest a change")).to_have_value("best")
+    expect(other.get_by_label("How it fails")).to_have_value("Never.")
+    joined = "Why\n\nAlso written in another window:\n\nHow it fails: Always."
+    expect(other.get_by_label(EDITOR)).to_have_value(joined)
+    until(lambda: drafts(shop, review) == [("finding", joined)], "both are kept")
 
 
 def test_a_question_from_the_side_and_its_answer(page: Page, shop: Desk, windows: Windows, axe: Check) -> None:

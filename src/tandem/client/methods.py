@@ -976,8 +976,9 @@ class Operations(ABC):
         failure: str | None = None,
         suggestion: str | None = None,
         pre_existing: bool = False,
+        expected: str | None = None,
     ) -> reviews_draft_contract.Draft:
-        """Keep what a person is writing about a review, in the place of their draft of that id; not recorded in the log."""
+        """Keep what a person is writing about a review, in the place of their draft of that id; not recorded in the log. With `expected`, other words that were saved there later stay, behind these."""
         return await self._operate("save_draft", locals())
 
     async def list_drafts(
@@ -999,6 +1000,7 @@ class Operations(ABC):
         person: str,
         project: str | None = None,
         idempotency_key: str | None = None,
+        expected: str | None = None,
     ) -> reviews_draft_contract.DraftsDiscarded:
         """Remove drafts of a person on a review; those that are gone already do not matter."""
         return await self._operate("discard_draft", locals())

@@ -35,10 +35,17 @@ MOST_DRAFTS: Final = 500
 
 _CODE: Final = "    "
 Kind = Literal["finding", "message", "verdict"]
+Expected = Annotated[
+    str | None,
+    Field(max_length=64, description="The newest `updated_at` that was seen; empty for none. Words saved later stay."),
+]
 
 
 class SaveDraft(WriteRequest):
-    """Keep what a person is writing about a review, in the place of their draft of that id; not recorded in the log."""
+    """Keep what a person is writing about a review, in the place of their draft of that id; not recorded in the log.
+
+    With `expected`, other words that were saved there later stay, behind these.
+    """
 
     refusals: ClassVar[Refusals] = (NotFound, Check(TooLarge, "The person has 500 drafts on this review already."))
     actor_field: ClassVar[str | None] = "person"
@@ -60,6 +67,7 @@ class SaveDraft(WriteRequest):
     failure: Annotated[Text | None, Field(description="How it fails.")] = None
     suggestion: Annotated[Text | None, Field(description="What the lines should be instead.")] = None
     pre_existing: Annotated[bool, Field(description="Whether it was there before the change.")] = False
+    expected: Expected = None
 
 
 class ListDrafts(ProjectRequest):
@@ -82,6 +90,7 @@ class DiscardDraft(WriteRequest):
     review_id: ReviewId
     draft_ids: Annotated[list[Id], Field(min_length=1, max_length=MOST_DRAFTS, description="The drafts.")]
     person: Person
+    expected: Expected = None
 
 
 @dataclass(frozen=True, slots=True)

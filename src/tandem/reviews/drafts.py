@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
+from textwrap import indent
 from typing import Any, Final
 
 from sqlalchemy import bindparam, delete, func, select, tuple_
@@ -39,6 +40,14 @@ _save = upsert(tables.drafts)
 _discard = Statement(delete(tables.drafts).where(*equal(_d, *_KEY)))
 _others = Statement(select(func.count()).where(*equal(_d, "person", "review_id"), _d.draft_id != bindparam("draft_id")))
 _COLUMNS: Final = tuple(one.name for one in tables.drafts.c)
+_find = Statement(select(tables.drafts).where(*equal(_d, *_KEY)))
+_LABELS: Final = {
+    "body": "",
+    "category": "Category: ",
+    "failure": "How it fails: ",
+    "suggestion": "Suggested instead:\n\n",
+}
+_ELSEWHERE: Final = "Also written in another window:"
 
 
 @cache
@@ -53,7 +62,7 @@ def _list(*, of_review: bool, of_project: bool) -> Statement:
 
 
 async def save_draft(services: Services, caller: Caller, request: SaveDraft) -> Draft:
-    """Keep a draft in the place of the person's draft of that id.
+    """Keep a draft in the place of the person's draft of that id, with the words of an unexpected one behind it.
 
     Raises:
         NotFound: There is no such review (in that project) or round, or its contents were removed.
@@ -88,6 +97,13 @@ async def save_draft(services: Services, caller: Caller, request: SaveDraft) -> 
             )
         row = {name: getattr(request, name) for name in _COLUMNS[:-1]}
         row |= {"pre_existing": int(request.pre_existing), "updated_at": services.clock.now_us()}
+        stored = unit.one_or_none(_find, **own)
+        if stored is not None and request.expected is not None and isoformat(stored[-1]) != request.expected:
+            row |= _with_words_of(_shown(stored), request)
+            contents.check_text(services, "body", row["body"])
+        if stored is not None and (*row.values(),)[:-1] == tuple(stored)[:-1]:
+            # Other windows have seen it.
+            return _shown(stored)
         unit.execute(_save, **row)
         return _shown(tuple(row.values()))
 
@@ -159,12 +175,34 @@ async def discard_draft(services: Services, caller: Caller, request: DiscardDraf
     """
 
     def work(unit: Unit) -> DraftsDiscarded:
-        reviews.get(unit, request.review_id, request.project)
-        own = {"person": request.person, "review_id": request.review_id}
-        found = sum(unit.execute(_discard, draft_id=one, **own) for one in dict.fromkeys(request.draft_ids))
+        # Locked, so that none is saved between the look and the removal.
+        reviews.get(unit, request.review_id, request.project, lock=True)
+        found = 0
+        for draft_id in dict.fromkeys(request.draft_ids):
+            own = {"person": request.person, "review_id": request.review_id, "draft_id": draft_id}
+            stored = unit.one_or_none(_find, **own) if request.expected is not None else None
+            if stored is None or isoformat(stored[-1]) <= (request.expected or ""):
+                found += unit.execute(_discard, **own)
         return DraftsDiscarded(request.review_id, request.person, found)
 
     return await transact(services, caller, work)
+
+
+def _with_words_of(other: Draft, request: SaveDraft) -> dict[str, str]:
+    """Those texts of a draft to which another one adds words, behind its own."""
+    texts: dict[str, str] = {}
+    left: list[str] = []
+    for name, label in _LABELS.items():
+        mine, theirs = getattr(request, name) or "", getattr(other, name)
+        if not theirs or theirs in mine:
+            continue
+        if theirs.startswith(mine):
+            texts[name] = theirs
+        else:
+            left.append(label + (indent(theirs, "    ") if name == "suggestion" else theirs))
+    if left:
+        texts["body"] = "\n\n".join([texts.get("body") or request.body, _ELSEWHERE, *left])
+    return texts
 
 
 def _shown(row: tuple[Any, ...]) -> Draft:

@@ -26,6 +26,8 @@ CATEGORIES: Final = ("correctness", "security", "performance", "concurrency", "t
 SAID_BY_FINDINGS: Final = frozenset({"changes_requested", "comment"})
 """Verdicts for which findings are reason enough."""
 SEE_FINDINGS: Final = "See the findings on the lines."
+APPROVES: Final = "A reviewer approves"
+"""So begins why a person decides about an approval that was stored as a comment."""
 THRESHOLD: Final[Severity] = "major"
 """From which on an open finding keeps an approval back, unless the gate says otherwise."""
 _SYNONYMS: Final[dict[str, Severity]] = {

@@ -33,7 +33,7 @@ from tandem.reviews.finding_contract import (
     new_finding,
     view,
 )
-from tandem.reviews.finding_rules import ANSWERS, Finding, blocks, may_settle
+from tandem.reviews.finding_rules import ANSWERS, APPROVES, Finding, blocks, may_settle
 from tandem.reviews.requests import SubmitVerdict
 from tandem.reviews.rounds import Round, Verdict, disagreement, objected, record_speaker, reset_turn
 from tandem.reviews.rules import Action, Review, State, step
@@ -264,7 +264,7 @@ def _approving(
     elsewhere = sorted({one.review_id for one in blocking} - {review.id})
     where = f" on the same content, in {', '.join(elsewhere)}," if elsewhere else ""
     who = "a person decides" if elsewhere else "only a person settles those"
-    why = f"A reviewer approves, and findings of {whose}{where} are open: {who}."
+    why = f"{APPROVES}, and findings of {whose}{where} are open: {who}."
     return Ruling("comment", rows, why, (why,))
 
 

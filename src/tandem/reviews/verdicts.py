@@ -221,7 +221,9 @@ def _decided(services: Services, before: Review, given: Verdict, ruling: finding
 def _facts(given: Verdict, current: Round, ruling: findings.Ruling) -> dict[str, str | int | None]:
     said = {name: getattr(given, name) for name in ("verdict", "reason", "round", "claim_generation")}
     new = sum(one.verdict_id == given.id for one in ruling.findings)
-    return {**said, "verdict_id": given.id, "digest": current.digest, "findings": new}
+    # An approval that a person's finding holds back is stored as a comment: the log says so.
+    why = {"attention": ruling.attention} if ruling.attention else {}
+    return {**said, "verdict_id": given.id, "digest": current.digest, "findings": new, **why}
 
 
 _AGAINST = "changes_requested"

@@ -65,11 +65,27 @@ class ScreenDraft:
         text: As far as it has been typed.
         choice: The option chosen beside it; None for the dialog's own first choice.
         more: The other fields by their names.
+        known: The draft at the broker that it was made of.
+        start: How it began; None before it does.
     """
 
     text: str = ""
     choice: str | None = None
     more: dict[str, str | bool] = field(default_factory=dict[str, str | bool])
+    known: Draft | None = None
+    start: object = None
+
+    def begin(self, known: Draft | None, more: dict[str, str | bool]) -> None:
+        """Begin with a draft as the broker has it now, unless something else was typed since the last time."""
+        if self.start in (None, self._said):
+            before = as_finding(known) if known else None
+            self.text, self.choice = (before.claim, before.severity) if before else ("", "minor")
+            self.known, self.more = known, more
+            self.start = self._said
+
+    @property
+    def _said(self) -> object:
+        return self.text, self.choice, {name: value for name, value in self.more.items() if value}
 
     @property
     def is_written(self) -> bool:
@@ -78,7 +94,7 @@ class ScreenDraft:
 
     def clear(self) -> None:
         """Forget it, as it has been sent."""
-        self.text, self.choice, self.more = "", None, {}
+        self.text, self.choice, self.more, self.known, self.start = "", None, {}, None, None
 
 
 @dataclass(frozen=True, slots=True)
@@ -415,6 +431,7 @@ class ScreenClient:
                 line=spot.first or spot.line,
                 end_line=spot.line if spot.first else None,
                 side="before" if spot.side == "old" else "after",
+                expected=known.updated_at if known else None,
                 **said,
             )
         elif known:
@@ -423,7 +440,9 @@ class ScreenClient:
 
     async def _discard(self, review_id: str, drafts: Sequence[Draft]) -> None:
         if drafts:
-            await self.client.discard_draft(review_id, draft_ids=[one.draft_id for one in drafts], person=self.person)
+            seen = max(one.updated_at for one in drafts)
+            names = [one.draft_id for one in drafts]
+            await self.client.discard_draft(review_id, draft_ids=names, person=self.person, expected=seen)
 
     async def opened(
         self, reading: LoadedReview, found: Sequence[FindingView], paths: Iterable[str] = ()

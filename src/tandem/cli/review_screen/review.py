@@ -392,11 +392,9 @@ class ReviewScreen(LiveScreen):
         draft = self.desk.drafts.text(
             self.review_id, f"finding {here} {number} {self._since} {spot.side} {spot.first} {spot.line} {spot.path}"
         )
-        draft.text = draft.text or (before.claim if before else "")
-        draft.choice = draft.choice or (before.severity if before else "minor")
         lines = self._diff.lines_of(spot)
         given = before.model_dump(include=_DETAILS, exclude_defaults=True) if before else {}
-        draft.more = {"suggestion": lines, **given, **draft.more}
+        draft.begin(known, {"suggestion": lines, **given})
         round_of = number
         if self._since is not None and spot.side == "old":
             # A line that is gone since a round is one of that round, as it was.
@@ -406,7 +404,9 @@ class ReviewScreen(LiveScreen):
             said = {k: v for k, v in draft.more.items() if (v != lines if k == "suggestion" else v and str(v).strip())}
             if said and known is None and is_blank(claim):
                 raise InvalidInput("Say the fault first: the other fields go with it.", field="claim")
-            drafts = await self.desk.keep(self.review_id, round_of, spot, known, severity=severity, body=claim, **said)
+            drafts = await self.desk.keep(
+                self.review_id, round_of, spot, draft.known, severity=severity, body=claim, **said
+            )
             self.reading = replace(self.reading or reading, drafts=drafts)
 
         about = texts.about_finding(reading, is_on_file=not spot.line)

@@ -10,10 +10,11 @@ from typing import Any
 
 from markupsafe import Markup
 
+from tandem.present.words import reviewer_name
 from tandem.reviews.answers import DiscussionEntry, EventView
 from tandem.reviews.edits import is_applicable
 from tandem.reviews.finding_contract import FindingView
-from tandem.reviews.finding_rules import CATEGORIES, OPEN, SEVERITIES, changes, headline
+from tandem.reviews.finding_rules import APPROVES, CATEGORIES, OPEN, SEVERITIES, changes, headline
 from tandem.web.diffs.markdown import as_written, markdown
 from tandem.web.diffs.syntax import Budget
 from tandem.web.diffs.views import FileView
@@ -162,6 +163,18 @@ class Acts:
         """The remarks beside the decision on the counter-patch."""
         patch = self.view.counter_patch
         return patch_remarks(patch.diff) if patch and patch.diff else []
+
+    def held_back(self) -> str | None:
+        """Who approves the current round, and why it is a comment; None if the last verdict is another one."""
+        said = next((one for one in reversed(self.view.timeline) if _SAID.get(one.kind) == "verdict"), None)
+        if said is None or said.data.get("round") != self.view.current_round:
+            return None
+        if not str(said.data.get("attention")).startswith(APPROVES):
+            return None
+        holding = [one for one in self.view.findings if one.blocking]
+        whose = "your" if any(self.view.names.include(one.author) for one in holding) else "a person's"
+        why = f"held back by {whose} open finding" if holding else "and a person decides"
+        return f"{reviewer_name(said.actor)} approved, {why}"
 
     def unresolved(self) -> int:
         """How many findings no one has settled."""

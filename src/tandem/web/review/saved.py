@@ -13,15 +13,17 @@ from tandem.reviews.draft_contract import Draft, DraftPage
 from tandem.server.asgi.calls import parse_json
 from tandem.web.page import PageRequest, PageRoute
 
-_NO_CONTENT = 204
 _TEXTS = ("kind", "body", "file", "side", "severity", "category", "failure", "suggestion")
 _NUMBERS = ("round", "line", "end_line")
 
 
 async def listed(request: PageRequest) -> Response:
     """All drafts of the person on the review, as JSON."""
-    body = orjson.dumps({"drafts": await _all(request) if request.person.known else []})
-    return Response(body, media_type="application/json", headers={"cache-control": "no-store"})
+    return _json({"drafts": await _all(request) if request.person.known else []})
+
+
+def _json(found: dict[str, Any]) -> Response:
+    return Response(orjson.dumps(found), media_type="application/json", headers={"cache-control": "no-store"})
 
 
 async def _all(request: PageRequest) -> list[Draft]:
@@ -35,22 +37,23 @@ async def _all(request: PageRequest) -> list[Draft]:
 
 
 async def keep(request: PageRequest) -> Response:
-    """Save a draft as it is now, or discard it.
+    """Save a draft as it is now, or discard it; answers with the draft as it is kept, or with none.
 
     Raises:
         NotFound: There is no such review or round, or its contents were removed.
         TooLarge: The text is too long, or they are too many.
     """
     review_id, person = request.path("review_id"), request.person.name
-    draft_id = request.form.get("draft_id", "")
+    draft_id, expected = request.form.get("draft_id", ""), request.form.get("expected")
     if request.form.get("do") == "discard":
-        await request.call("discard_draft", review_id=review_id, person=person, draft_ids=[draft_id])
-    else:
-        written: dict[str, Any] = {name: request.form.get(name) for name in _TEXTS}
-        written |= {name: request.number(name) for name in _NUMBERS}
-        written["pre_existing"] = request.form.get("pre_existing") == "true"
-        await request.call("save_draft", review_id=review_id, person=person, draft_id=draft_id, **written)
-    return Response(status_code=_NO_CONTENT)
+        asked: dict[str, Any] = {"review_id": review_id, "person": person, "draft_ids": [draft_id]}
+        await request.call("discard_draft", **asked, expected=expected)
+        return _json({"draft": None})
+    written: dict[str, Any] = {name: request.form.get(name) for name in _TEXTS}
+    written |= {name: request.number(name) for name in _NUMBERS}
+    written |= {"pre_existing": request.form.get("pre_existing") == "true", "expected": expected}
+    written |= {"review_id": review_id, "person": person, "draft_id": draft_id}
+    return _json({"draft": await request.call("save_draft", **written)})
 
 
 async def sent(request: PageRequest) -> None:
@@ -63,14 +66,15 @@ async def sent(request: PageRequest) -> None:
         taken.setdefault(name, []).append(texts)
     if taken:
         with suppress(TandemError):
-            done = [
-                one.draft_id
-                for one in await _all(request)
-                if any(_has(text, one) for text in taken.get(one.draft_id, ()))
-            ]
+            found = await _all(request)
+            done = [one for one in found if any(_has(text, one) for text in taken.get(one.draft_id, ()))]
             if done:
                 await request.call(
-                    "discard_draft", review_id=request.path("review_id"), person=request.person.name, draft_ids=done
+                    "discard_draft",
+                    review_id=request.path("review_id"),
+                    person=request.person.name,
+                    draft_ids=[one.draft_id for one in done],
+                    expected=max(one.updated_at for one in done),
                 )
 
 
@@ -80,7 +84,7 @@ def _has(texts: str, draft: Draft) -> bool:
         given = parse_json(texts.encode())
     except orjson.JSONDecodeError:
         return False
-    own = (draft.body, draft.failure or "", draft.suggestion or "")
+    own = (draft.body, draft.failure or "", draft.suggestion or "", draft.category or "")
     return isinstance(given, list) and all(
         text.strip() in str(there) for text, there in zip(own, cast("list[Any]", given), strict=False)
     )

@@ -49,7 +49,6 @@
   // By the broker, too: each as one types.
   function keep(item) {
     const { id, round, file, side, body, number, end, severity } = item;
-    item.saved = false;
     if (isWritten(item)) window.tandemSaved?.put({ draft_id: id, kind: "finding", round, file, side, severity, line: number, end_line: end, body, ...details(item) });
     else window.tandemSaved?.drop(id);
     save();
@@ -523,32 +522,49 @@
 
   // What another window wrote is here, too, and what it sent or removed is gone; what was typed here and is not saved stays.
   document.addEventListener("tandem-drafts", ({ detail: drafts }) => {
-    const { isDue } = window.tandemSaved;
+    const { base, isDue, isFollowing } = window.tandemSaved;
     const placedIn = "current" in acts().dataset ? shownRound() : "";
     const there = new Map(drafts.filter((one) => one.kind === "finding").map((one) => [one.draft_id, one]));
-    items = items.filter((item) => there.has(item.id) || isDue(item.id) || !item.saved);
+    items = items.filter((item) => there.has(item.id) || isDue(item.id) || !isFollowing(item.id, item));
     const given = (one) => ({ body: one.body, severity: one.severity || "minor", number: one.line, end: one.end_line, ...details(one) });
     for (const item of items) {
       const fresh = there.get(item.id);
       if (fresh) Object.assign(item, { place: fresh.place, quote: fresh.quote, placedIn });
-      if (!fresh && !isDue(item.id)) keep(item);
-      else if (fresh && item.saved && !item.open) Object.assign(item, given(fresh));
+      if (isDue(item.id)) continue;
+      if (fresh && isFollowing(item.id, item, fresh)) {
+        rewrite(item, given(fresh));
+        base(item.id, fresh);
+      } else keep(item);
     }
     for (const one of there.values()) {
       if (items.some((item) => item.id === one.draft_id) || isDue(one.draft_id)) continue;
       const { place, quote } = one;
       items.push({ id: one.draft_id, file: one.file, side: one.side || "after", round: String(one.round), ...given(one), place, quote, placedIn });
+      base(one.draft_id, one);
     }
-    noteSaved();
+    save();
     show();
   });
 
-  function noteSaved() {
-    for (const item of items) item.saved = window.tandemSaved.body(item.id) === item.body;
-    save();
+  // Both are kept, one behind the other.
+  document.addEventListener("tandem-joined", ({ detail: { id, draft, fresh } }) => {
+    const item = items.find((one) => one.id === id);
+    if (!item) return;
+    rewrite(item, window.tandemSaved.join(item, draft, fresh));
+    keep(item);
+    show();
+  });
+
+  // Also in its editor; a field that says the same is left alone.
+  function rewrite(item, said) {
+    Object.assign(item, said);
+    for (const field of document.querySelectorAll(`[data-row="${item.id}"] :is(textarea, select, input)`)) {
+      const text = said[field.name] ?? "";
+      if (field.type === "checkbox") field.checked = Boolean(item[field.name]);
+      else if (field.name in said && field.value !== text) window.tandemSaved.write(field, text);
+    }
   }
 
-  document.addEventListener("tandem-saved", noteSaved);
   document.addEventListener("htmx:after:swap", show);
   window.addEventListener("load", show);
 })();

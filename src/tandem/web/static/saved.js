@@ -10,6 +10,9 @@
   const fieldOf = (id) => (/^(message|in-place|answer)-/.test(id) ? "body" : "reason");
   const due = new Map(); // by id: what is to be saved; null for what is to be discarded
   const own = new Map(); // what this window has saved last, as texts
+  // By id: the broker's draft that this window's words were made of. Others that were saved since are not overwritten.
+  const BASES = `tandem-bases ${location.pathname}`;
+  const bases = new Map(JSON.parse(sessionStorage.getItem(BASES) || "[]"));
   let known = new Map(); // what the broker has
   let going = new Map(); // what is on its way
   let timer = 0;
@@ -28,7 +31,32 @@
     flushIn(0);
   }
 
-  const textsOf = ({ body, failure, suggestion }) => JSON.stringify([body, failure || "", suggestion ?? ""]);
+  const TEXTS = ["body", "failure", "suggestion", "category"];
+  const textsOf = (draft) => JSON.stringify(TEXTS.map((name) => draft[name] ?? ""));
+
+  function base(id, draft) {
+    if (draft) bases.set(id, { kind: draft.kind, at: draft.updated_at, texts: textsOf(draft) });
+    else bases.delete(id);
+    try {
+      sessionStorage.setItem(BASES, JSON.stringify([...bases]));
+    } catch {
+      // Too much for the window's store: loaded again, it joins more than it had to.
+    }
+  }
+
+  // Whether what the broker has, perhaps nothing, may stand in the place of this window's words: they are as they came,
+  // or all of them are in what is newer.
+  function isFollowing(id, said, fresh) {
+    const { at, texts } = bases.get(id) || {};
+    const isOlder = fresh !== undefined && (fresh.updated_at !== at || textsOf(said) === textsOf({}));
+    return texts === textsOf(said) || (isOlder && TEXTS.every((name) => (fresh[name] ?? "").startsWith(said[name] ?? "")));
+  }
+
+  // The words of another window, behind those that stand in this one now, which may be more than were sent.
+  function join(said, sent, fresh) {
+    const more = TEXTS.map((name) => [name, (fresh[name] ?? "").slice((sent[name] ?? "").length)]);
+    return Object.fromEntries(more.filter(([, text]) => text).map(([name, text]) => [name, (said[name] ?? "") + text]));
+  }
 
   // A form takes a draft along, as it is sent, and as this window saved it: what another has written since then stays.
   function take(body, id, said) {
@@ -44,6 +72,7 @@
   // What was sent: the broker has discarded it by itself. What was being saved meanwhile may have come after that.
   function forget(id) {
     due.delete(id);
+    base(id);
     if (going.has(id)) drop(id);
     else if (known.delete(id)) windows.postMessage(location.pathname);
   }
@@ -55,7 +84,8 @@
 
   function send(id, draft, keepalive = false) {
     const body = new URLSearchParams(new FormData(box()));
-    for (const [name, value] of Object.entries({ draft_id: id, ...(draft || { do: "discard" }) })) if (value !== null && value !== undefined) body.set(name, value);
+    const expected = bases.get(id)?.at || "";
+    for (const [name, value] of Object.entries({ draft_id: id, expected, ...(draft || { do: "discard" }) })) if (value !== null && value !== undefined) body.set(name, value);
     return fetch(box().action, { method: "POST", body, keepalive });
   }
 
@@ -67,9 +97,10 @@
       try {
         const answer = await send(id, draft);
         if (!answer.ok && (answer.status >= 500 || answer.status === 429)) throw new Error(answer.statusText);
-        if (draft && answer.ok) known.set(id, draft);
-        if (draft && answer.ok) own.set(id, textsOf(draft));
+        if (draft && answer.ok) saved(id, draft, (await answer.json()).draft);
         else if (!draft) known.delete(id);
+        // What another window wrote since then stays, and is shown.
+        if (!draft) work = work.then(read);
       } catch {
         // The broker is away: what is written stays in this window, and is sent again.
         if (!due.has(id)) due.set(id, draft);
@@ -79,6 +110,31 @@
     }
     windows.postMessage(location.pathname);
     document.dispatchEvent(new CustomEvent("tandem-saved"));
+  }
+
+  function saved(id, draft, fresh) {
+    known.set(id, fresh);
+    const isAlone = textsOf(fresh) === textsOf(draft);
+    // Words of another window were not seen by a person who sends or removes their own now: they stay.
+    if (!isAlone && due.get(id) === null) return void due.delete(id);
+    if (!isAlone && document.getElementById(id)?.matches(".htmx-request")) return;
+    own.set(id, textsOf(fresh));
+    base(id, fresh);
+    if (isAlone) return;
+    if (fresh.kind === "finding") return void document.dispatchEvent(new CustomEvent("tandem-joined", { detail: { id, draft, fresh } }));
+    const { adopt, forget: drop, keep } = window.tandemDrafts;
+    const name = fieldOf(id);
+    const field = document.getElementById(id)?.elements[name];
+    if (!field) return void (drop(id), adopt(id, name, fresh.body));
+    write(field, join({ body: field.value }, draft, fresh).body);
+    keep(field.form);
+  }
+
+  // The cursor stays where it is.
+  function write(field, text) {
+    const { selectionStart: start, selectionEnd: end } = field;
+    field.value = text;
+    if (field === document.activeElement && field.matches("textarea")) field.setSelectionRange(start, end);
   }
 
   async function read() {
@@ -91,26 +147,33 @@
     } catch {
       return; // The broker is away; the next look tells.
     }
-    const before = known;
     known = new Map(drafts.map((one) => [one.draft_id, one]));
-    showForms(before);
+    showForms();
     document.dispatchEvent(new CustomEvent("tandem-drafts", { detail: drafts }));
   }
 
   // ------------------------------------------------------------------------------------------ forms
 
-  function showForms(before) {
-    const { adopt, forget: drop, restoreAll } = window.tandemDrafts;
-    for (const [id, old] of before) {
-      const field = document.getElementById(id)?.elements[fieldOf(id)];
-      if (old.kind === "finding" || isDue(id) || (field && field.value !== old.body)) continue;
-      // Sent, removed or changed in another window, and not touched in this one.
-      if (known.get(id)?.body === old.body) continue;
-      drop(id);
-      field?.form.reset();
-      field?.form.removeAttribute("data-keep");
+  function showForms() {
+    const { adopt, forget: drop, kept, restoreAll } = window.tandemDrafts;
+    for (const id of new Set([...bases.keys(), ...known.keys()])) {
+      const fresh = known.get(id);
+      const { kind, round } = fresh || bases.get(id);
+      if (kind === "finding" || isDue(id)) continue;
+      const name = fieldOf(id);
+      const field = document.getElementById(id)?.elements[name];
+      const body = field?.value ?? kept(id)[name] ?? "";
+      if (isFollowing(id, { body }, fresh)) {
+        // Sent, removed or changed in another window, and not touched in this one.
+        if (fresh?.body !== body) {
+          drop(id);
+          field?.form.reset();
+          field?.form.removeAttribute("data-keep");
+        }
+        if (fresh) adopt(id, name, fresh.body);
+        base(id, fresh);
+      } else if (fresh && body.trim()) put({ draft_id: id, kind, round, body });
     }
-    for (const draft of known.values()) if (draft.kind !== "finding" && !isDue(draft.draft_id)) adopt(draft.draft_id, fieldOf(draft.draft_id), draft.body);
     restoreAll();
     mark();
   }
@@ -150,5 +213,5 @@
     clearTimeout(timer);
   }
 
-  window.tandemSaved = { take, put, drop, forget, isDue, strays, body: (id) => known.get(id)?.body, has: (id) => known.has(id) || isDue(id) };
+  window.tandemSaved = { take, put, drop, forget, isDue, strays, base, isFollowing, join, write, has: (id) => known.has(id) || isDue(id) };
 })();
