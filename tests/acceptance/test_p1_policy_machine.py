@@ -1,0 +1,128 @@
+"""P1, P2: no gate opens with a requirement unmet, under policies, proposals and approvals in any order."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+
+from tandem.rulings import proof
+from tandem.rulings.policy import FILE
+from tests.acceptance.checking import Checked
+from tests.acceptance.reviewing import WHY, edited
+from tests.broker import fresh_project
+from tests.databases import ON_BOTH_DATABASES
+
+NEEDS: dict[str, tuple[str, ...]] = {
+    "": ("review",),
+    'needs = ["agent"]': ("agent",),
+    'needs = ["person"]': ("person",),
+    'needs = ["agent", "person"]': ("agent", "person"),
+    'needs = ["agent", "agent:codex", "person"]': ("agent", "codex", "person"),
+    'needs = ["agent:other-provider"]': ("other",),
+    "needs = 3": ("nothing meets it",),
+}
+"""Policies of one rule, and what they need; without a rule there is no file."""
+WHO = ("codex", "claude-code", "gemini", "ann", "ben")
+CONTENTS = {name: edited(text=name) for name in ("better", "best")}
+
+
+def meets(need: str, who: str, *, is_person: bool) -> bool:
+    """Whether somebody's approval of what `claude-code` proposed can be what is needed, in the fewest words."""
+    if need == "nothing meets it":
+        return False
+    return is_person or need in ("review", "agent", who) or (need == "other" and who in ("codex", "gemini"))
+
+
+class PolicyMachine(RuleBasedStateMachine):
+    """Keeps the approvals that the broker took, and says by itself what they come to."""
+
+    reviews: Bundle[str] = Bundle("reviews")
+    project: Checked
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.policy = ""
+        self.seats: dict[str, dict[str, bool]] = {}
+        self.digests: dict[str, str] = {}
+        self.ruled: dict[str, bool] = {}
+        """Whether there was a policy when the round was submitted: without one no proof is kept of who is a person."""
+
+    @initialize()
+    def begin(self) -> None:
+        self.project.project = fresh_project()
+        self.project.register(self.project.repo.root)
+        self.have("")
+
+    @rule(policy=st.sampled_from(sorted(NEEDS)))
+    def have(self, policy: str) -> None:
+        self.policy = policy
+        self.project.repo.write(FILE, f"[[rule]]\n{policy}\n")
+        if not policy:
+            (self.project.repo.root / FILE).unlink()
+        self.project.repo.git("add", "--all")
+        self.project.repo.git("commit", "--quiet", "--allow-empty", "-m", "policy")
+
+    @rule(target=reviews, content=st.sampled_from(sorted(CONTENTS)))
+    def propose(self, content: str) -> str:
+        created = self.project.put_up_whole(diff=CONTENTS[content], proposer_id="claude-code")
+        review = created["review_id"]
+        self.seats[review], self.digests[review], self.ruled[review] = {}, created["digest"], bool(self.policy)
+        return review
+
+    @rule(review=reviews, content=st.sampled_from(sorted(CONTENTS)))
+    def revise(self, review: str, content: str) -> None:
+        asked = {"review_id": review, "intent": WHY, "agent_type": "claude-code", "agent_role": "proposer"}
+        answer = self.project.call("create_review", **asked, proposer_id="claude-code", diff=CONTENTS[content])
+        if not answer["ok"]:
+            return
+        self.ruled[review] = bool(self.policy)
+        if answer["data"]["digest"] != self.digests[review]:
+            self.seats[review], self.digests[review] = {}, answer["data"]["digest"]
+
+    @rule(review=reviews, who=st.sampled_from(WHO), is_proved=st.booleans())
+    def approve(self, review: str, who: str, *, is_proved: bool) -> None:
+        asked = {"review_id": review, "verdict": "approved", "reviewer_id": who, "claim": True}
+        keys = proof.keys(str(self.project.broker.data_dir)) if is_proved else {}
+        sealed = proof.prove(keys, proof.verdict_facts(asked))
+        before = self.project.status(review)
+        answer = self.project.call("submit_verdict", **asked, **({"proof": sealed} if sealed else {}))
+        if answer["ok"]:
+            assert who != "claude-code", "the proposer"
+            assert who not in self.seats[review], "one principal takes one seat"
+            self.seats[review][who] = is_proved and who in ("ann", "ben") and self.ruled[review]
+        else:
+            assert self.project.status(review) == before
+
+    @rule(review=reviews)
+    def withdraw(self, review: str) -> None:
+        if self.project.call("withdraw_approval", review_id=review, reason=WHY, withdrawn_by="operator")["ok"]:
+            self.seats[review] = {}
+
+    @invariant()
+    def p2_the_gate_is_open_for_what_has_all_that_is_needed_now(self) -> None:
+        for digest in {*self.digests.values()}:
+            of_it = [review for review, known in self.digests.items() if known == digest]
+            is_justified = any(self._has_all(review) for review in of_it)
+            is_open = self.project.do("check_gate", digest=digest)["allowed"]
+            assert is_open <= is_justified
+            approved = (one for one in of_it if self.project.status(one)["status"] == "approved")
+            assert is_open or not any(map(self._has_all, approved))
+
+    def _has_all(self, review: str) -> bool:
+        needs, seats = NEEDS[self.policy], self.seats[review]
+        return any(
+            all(meets(need, who, is_person=seats[who]) for need, who in zip(needs, those, strict=True))
+            for those in permutations(seats, len(needs))
+        )
+
+    def teardown(self) -> None:
+        self.project.broker.assert_intact()
+
+
+@ON_BOTH_DATABASES
+def test_p1_p2_no_gate_opens_with_a_requirement_unmet(project: Checked) -> None:
+    machine = type("Machine", (PolicyMachine,), {"project": project})
+    run_state_machine_as_test(machine, settings=settings(max_examples=6, stateful_step_count=25, deadline=None))
