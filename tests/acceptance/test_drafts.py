@@ -88,7 +88,6 @@ def test_edits_of_what_the_round_itself_changed(shop: Desk, repo: Sandbox):
     assert {(file["path"], file["operation"], file["old_path"]) for file in made["affected_files"]} == {
         ("a.txt", "deleted", None),
         ("b.txt", "modified", None),
-        ("moved.txt", "deleted", None),
         ("picture.bin", "modified", None),
         ("there.txt", "renamed", "moved.txt"),
     }

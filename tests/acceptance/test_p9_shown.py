@@ -58,8 +58,24 @@ def test_p9_a_copy_is_shown_with_all_its_lines(shop: Desk, repo: Sandbox) -> Non
     )
     created = shop.put_up_whole(diff=diff, base=hidden)
     files = {file["path"]: (file["operation"], file["added"], file["removed"]) for file in created["affected_files"]}
-    assert files == {"a.txt": ("deleted", 0, 10), "app.py": ("added", 40, 0), "b2.txt": ("renamed", 10, 0)}
+    assert files == {"app.py": ("added", 40, 0), "b2.txt": ("renamed", 0, 0)}
     assert "+step(39)\n" in shown(shop, created["review_id"])
+    # Who asks for the renamed file alone gets both, with all their lines.
+    part = shop.do("get_proposal", review_id=created["review_id"], files=["b2.txt"])["diff"]
+    assert ("+line 10\n" in part, "-line 10\n" in part, "app.py" in part) == (True, True, False)
+
+
+def test_p9_a_text_that_becomes_binary_elsewhere_is_deleted_as_a_file_of_its_own(shop: Desk, repo: Sandbox) -> None:
+    body = "".join(f"line {number}\n" for number in range(100))
+    repo.write("notes.txt", body)
+    repo.commit()
+    (repo.root / "notes.txt").unlink()
+    repo.write("notes.bin", f"{body}\0")
+    repo.git("add", "--all")
+    files = shop.put_up_whole(diff=repo.diff("--cached", "--no-renames"))["affected_files"]
+    assert [(one["path"], one["operation"], one["removed"]) for one in files] == [
+        ("notes.bin", "added", None), ("notes.txt", "deleted", 100),
+    ]  # fmt: skip
 
 
 def test_p9_text_is_shown_as_text_however_it_was_sent(shop: Desk, repo: Sandbox) -> None:
@@ -171,6 +187,8 @@ def test_p9_a_round_that_an_earlier_version_kept_is_marked_as_not_drawn(
 
 def test_p9_only_the_base_branch_says_which_files_nobody_has_to_read(shop: Desk, repo: Sandbox) -> None:
     repo.write(".gitattributes", "*.lock linguist-generated\n/vendor/** -diff\n")
+    repo.write("vendor/a.c", "".join(f"a{number}\n" for number in range(50)))
+    repo.write("b.c", "".join(f"b{number}\n" for number in range(50)))
     tip = repo.commit()
     shop.do("set_gate", enabled=True, branches=["main"])
 
@@ -187,6 +205,12 @@ def test_p9_only_the_base_branch_says_which_files_nobody_has_to_read(shop: Desk,
 
     assert unread(tip, "* linguist-generated\n") == {"deps.lock", "vendor/lib.c"}
     repo.git("checkout", "--quiet", "--detach", tip)
+    # Of a renamed file both have to be of that kind.
+    repo.git("mv", "vendor/a.c", "vendor/c.c")
+    repo.git("mv", "b.c", "vendor/b.c")
+    moved = shop.put_up_whole(diff=repo.diff("--cached"), base=tip)["affected_files"]
+    assert [(one["path"], one["generated"]) for one in moved] == [("vendor/b.c", False), ("vendor/c.c", True)]
+    repo.git("reset", "--quiet", "--hard")
     repo.write(".gitattributes", "* linguist-generated\n")
     own = repo.commit("a base of the proposer's own")
     assert unread(own, "* linguist-generated -diff\n") == {"deps.lock", "vendor/lib.c"}

@@ -18,7 +18,7 @@ def test_a_diff_says_of_itself_what_git_finds(sandbox: Sandbox, repository: Repo
     populate(sandbox)
     change(sandbox, name)
     sandbox.git("add", "--all")
-    diff = sandbox.diff("--cached", "--no-renames")
+    diff = sandbox.diff("--cached", "--find-renames")
     content = parse_only(diff)
     assert (content.validated, content.digest, content.base_commit, content.changes) == (False, None, None, ())
     expected = {file.path: file for file in repository.validate_diff(diff).affected_files}

@@ -50,8 +50,7 @@ def test_affected_files_tell_renames_modes_and_counts(sandbox: Sandbox, reposito
         AffectedFile("new.bin", "added", None, None),
         AffectedFile("other.txt", "deleted", 0, 30),
         AffectedFile("picture.bin", "modified", None, None),
-        AffectedFile("plain.txt", "deleted", 0, 30),
-        AffectedFile("renamed file.txt", "renamed", 30, 0, "plain.txt"),
+        AffectedFile("renamed file.txt", "renamed", 1, 1, "plain.txt"),
         AffectedFile("tool.sh", "mode", 0, 0),
         AffectedFile("windows.txt", "modified", 3, 0),
     )

@@ -311,4 +311,6 @@ def test_the_reviews_page_says_it_too(pool: Pool, paused: Callable[[], None]) ->
     paused()
     page = httpx.get(f"{pool.broker.url}/reviews/{pool.ask('approve')}", timeout=60).text
     assert "Ada is on the train" in page
-    assert "tandem reviewers resume" in page
+    # Where a terminal has a command, the page has a link.
+    assert "What helps: resume it, or review it." in page
+    assert 'href="/reviewers">Reviewers</a>' in page

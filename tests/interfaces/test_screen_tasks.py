@@ -312,3 +312,26 @@ async def _silent(at: Stage) -> tuple[str, str]:
         running = {"reviewer_id": name, "wanted": "run", "state": "running", "pid": 4_000_000, "started_us": 1}
         await steward.data("supervisor_heartbeat", {**beat, "reviewers": [{**running, "activity": activity}]})
     return held, short
+
+
+async def test_a_renamed_file_is_one_file_with_the_lines_that_differ(at: Stage) -> None:
+    moved = "diff --git a/a.txt b/b.txt\nsimilarity index 50%\nrename from a.txt\nrename to b.txt\n"
+    lines = "--- a/a.txt\n+++ b/b.txt\n@@ -1,2 +1,2 @@\n one\n-two\n+2\n"
+    review = await at.create("Move it", diff=moved + lines)
+    await at.shows("Move it", "+1 −1", "1 file")
+    await at.opened(review)
+    await at.shows("a.txt → b.txt  renamed  +1 −1", "- two", "+ 2")
+    # A line that is gone is one of the file that it was in, and stays in its place here.
+    await at.press("down", "down", "down", "l")
+    await at.shows("Finding on a.txt, line 2 before the change")
+    await at.type("It was two.")
+    await at.press("ctrl+s")
+    await at.shows("minor, not sent yet on line 2 before the change")
+    await at.press("r")
+    await at.shows("1 renamed file, whose unchanged lines are folded")
+    await at.press("ctrl+s")
+    await at.becomes(review, "changes_requested")
+    shown = await at.shows(f"minor, open: {PERSON} on line 2 before the change:")
+    assert shown.index("- two") < shown.index("It was two.") < shown.index("+ 2")
+    found = (await at.other.list_findings(review_id=review)).findings
+    assert ("a.txt", 2, "old") in {(one.file, one.line, one.side) for one in found}

@@ -103,7 +103,7 @@ def visit(page: Page, name: str, stock: Stock) -> None:
 
 
 def assert_fits(page: Page) -> None:
-    """Nothing makes the page wider than its window."""
+    """Nothing makes the page wider than its window, and no list or bar hides a part of its text beyond its edge."""
     wide: list[str] = page.evaluate(
         """() => {
           const width = document.documentElement.clientWidth;
@@ -113,6 +113,14 @@ def assert_fits(page: Page) -> None:
         }"""
     )
     assert wide == [], f"{page.url} is wider than {page.viewport_size}"
+    cut: list[str] = page.locator(".scroll:has(> :is(.wide, .settings)), .review-bar .hint").evaluate_all(
+        "all => all.filter((one) => one.scrollWidth > one.clientWidth + 1).map((one) => one.outerHTML.slice(0, 120))"
+    )
+    assert cut == [], f"{page.url} at {page.viewport_size}"
+    small: list[str] = page.locator(".top a:visible, .top button:visible").evaluate_all(
+        """all => all.filter((one) => Math.min(one.offsetWidth, one.offsetHeight) < 24).map((one) => one.outerHTML)"""
+    )
+    assert small == [], f"{page.url} at {page.viewport_size}"
 
 
 def assert_navigation(page: Page, place: str) -> None:

@@ -134,7 +134,7 @@ def test_the_cost_of_the_reviews_is_told_and_one_that_is_not_known_is_not_zero(p
     steward.fail(reviewer, cost_usd=0.42)
     steward.fail(reviewer, cost_usd=0.1)
     page.reload()
-    expect(cost).to_have_text("Reviews cost0.52 USD")
+    expect(cost).to_have_text("Reviews cost$0.52")
 
 
 def test_the_discussion_stands_beside_the_change_and_keeps_its_place(windows: Windows, shop: Desk) -> None:

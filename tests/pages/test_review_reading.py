@@ -236,6 +236,13 @@ def test_a_renamed_file_is_one_file_with_the_lines_that_changed(
     review = held(page, shop, diff=staged(repo))
     file = page.locator('.file[data-path="lib/new.py"]')
     expect(page.locator(".file")).to_have_count(2)
+    # Its numbers are the same in the queue, the inbox and the terminal, which count its affected files.
+    counted = [(one["added"], one["removed"]) for one in shop.do("get_proposal", review_id=review)["affected_files"]]
+    assert sorted(counted) == [(0, 0), (1, 1)]
+    inbox = shop.do("get_inbox", person="ada")
+    [row] = [one for one in inbox["your_turn"] if one["review"]["review_id"] == review]
+    assert (row["files"], row["added"], row["removed"]) == (2, 1, 1)
+    expect(page.get_by_role("heading", name="2 files +1 −1")).to_be_visible()
     told = r"renamed\s+lib/old.py → lib/new.py\s+\+1 −1"
     expect(file.get_by_role("heading")).to_have_text(re.compile(told, re.IGNORECASE))
     expect(file.locator("tr.line")).to_have_count(8)

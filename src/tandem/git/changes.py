@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
@@ -116,15 +116,20 @@ class AffectedFile:
     operation: FileOperation
     """What happens to it; `mode` if nothing but the file mode changes."""
     added: int | None = None
-    """Lines added; null for a binary file."""
+    """Lines added; null for a binary file; of a renamed file only those that differ."""
     removed: int | None = None
-    """Lines removed; null for a binary file."""
+    """Lines removed, likewise."""
     old_path: str | None = None
-    """Where a renamed file came from; the diff has all its lines, and the old file as deleted."""
+    """Where a renamed file came from, which is no entry of its own; the diff has all lines of both."""
     generated: bool = False
     """Whether the project's `.gitattributes` on the base branch say that a program made it, or that it has no lines to
     read (`linguist-generated`, `-diff`).
     """
+
+
+def origins_of(files: Iterable[AffectedFile]) -> dict[str, str]:
+    """The paths before of the renamed ones, by their paths."""
+    return {one.path: one.old_path for one in files if one.old_path is not None}
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from tandem.errors import InvalidDiff, InvalidInput, Unavailable
 from tandem.git.changes import AffectedFile, Change, Entry, FileOperation, ValidatedContent, changes_between, parse_raw
 from tandem.git.drawing import draw, moved_from
 from tandem.git.handle import Base, Handle
-from tandem.git.hunks import parse, read_files, read_patches
+from tandem.git.hunks import join_renames, parse, read_files, read_patches
 from tandem.git.layout import Scratch, fetching, listed_folder
 from tandem.git.names import decode_path, encode_path, link_reason, unsafe_reason
 from tandem.git.patch import SHOWN_CHARACTERS, FilePatch, ensure_meant, header_name, inflated_bytes, misplaced, refusal
@@ -365,9 +365,16 @@ def _ensure_known_commit(handle: Handle, path: str, oid: str) -> None:
 
 
 def _affected(changes: Iterable[Change], drawn: str, moved: Mapping[str, str]) -> tuple[AffectedFile, ...]:
-    """The files of a change with the lines that its diff has; `moved` says where the new ones among them come from."""
+    """The files of a change with their counts of lines; `moved` says where the new ones among them come from.
+
+    A renamed file is one file, with the lines that differ: these are the numbers that every interface shows.
+    """
+    files = parse(drawn)
+    binary = {file.path: file.binary for file in files}
+    # A text that becomes binary is two files: its lines have to be read.
+    moved = {path: before for path, before in moved.items() if binary[path] == binary[before]}
     counts: dict[str, tuple[int | None, int | None]] = {}
-    for file in parse(drawn):
+    for file in join_renames(files, moved):
         # A file whose type changes is there twice.
         added, removed = counts.get(file.path, (0, 0))
         counts[file.path] = (None, None) if file.binary else ((added or 0) + file.added, (removed or 0) + file.deleted)
@@ -379,6 +386,7 @@ def _affected(changes: Iterable[Change], drawn: str, moved: Mapping[str, str]) -
             old_path=moved.get(change.path),
         )
         for change in changes
+        if change.path in counts
     )
 
 

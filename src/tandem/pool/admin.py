@@ -33,13 +33,11 @@ from tandem.pool.contract import (
 from tandem.pool.queries import Held
 from tandem.pool.reviewers import logs
 from tandem.pool.rules import (
-    CIRCUIT_FAILURES,
     DrainReason,
     Pool,
     Reviewer,
     ReviewerState,
-    failures_in_a_row,
-    how_failed,
+    what_failed,
 )
 from tandem.present.words import duration
 from tandem.reviews.context import Services
@@ -278,8 +276,7 @@ def _state(unit: Unit, pool: Pool, now_us: int) -> tuple[str, str | None]:
         return "paused", f"{pool.paused} (by {pool.paused_by})"
     if pool.circuit_until is not None:
         newest = reviewers.list_newest(unit, pool, _RECENT)
-        number = max(CIRCUIT_FAILURES, failures_in_a_row(newest, pool.forgiven))
-        return "circuit_open", f"{number} reviewers in a row {how_failed(newest[0] if newest else None)}"
+        return "circuit_open", what_failed(newest, pool.forgiven)
     return "running", None
 
 

@@ -13,13 +13,13 @@ from tandem.pool import queries as reviewers
 from tandem.pool.rules import (
     AT_ONCE_SECONDS,
     CANNOT_START,
-    CIRCUIT_FAILURES,
     END_OF_LOG,
     LOGINS,
     NOT_LOGGED_IN,
     Pool,
     next_try,
     readable,
+    what_failed,
 )
 from tandem.present.words import duration
 from tandem.reviews.answers import NoReviewer
@@ -110,19 +110,23 @@ def _of_pool(unit: Unit, pool: Pool, review: Review, now_us: int) -> NoReviewer 
     where = f"{pool.provider} on {pool.host}"
     if NOT_LOGGED_IN in failed:
         login = f" ({LOGINS[pool.provider]})" if pool.provider in LOGINS else ""
-        return _stuck("not_logged_in", f"No reviewer can work ({where}). {said}", f"log it in{login}, then: {_RESUME}")
+        return _stuck(
+            "not_logged_in",
+            f"No reviewer can work ({where}). {said}",
+            f"log it in{login}, then resume the pool: {_RESUME}",
+        )
     if CANNOT_START in failed:
         return _stuck(
             "program_missing",
             f"No reviewer can work ({where}). {said}",
-            f"install it in a folder on the PATH of the broker, then: {_RESUME}",
+            f"install it in a folder on the PATH of the broker, then resume the pool: {_RESUME}",
         )
     if pool.circuit_until is not None:
         return _stuck(
             "circuit_open",
-            f"{CIRCUIT_FAILURES} or more reviewers in a row failed at once; the last: {said}."
+            f"{what_failed(reviewers.list_newest(unit, pool, _LOOKED_AT), pool.forgiven)}."
             f" {next_try(pool.circuit_until, now_us)}.",
-            f"see why (tandem reviewers logs) and correct it, then: {_RESUME}",
+            f"see why (tandem reviewers logs), correct it, then resume the pool: {_RESUME}",
         )
     return None
 

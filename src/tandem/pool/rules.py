@@ -387,8 +387,13 @@ def readable(said: str) -> str:
     return said[:start] + found[1] + said[end:].partition('{"')[0].rstrip()
 
 
-def how_failed(newest: Reviewer | None) -> str:
-    """How the newest of several that ended at once did so, in words that go on after their number."""
+def what_failed(newest_first: Sequence[Reviewer], forgiven: int) -> str:
+    """How many reviewers in a row opened the circuit, and how the newest of them ended; without a full stop."""
+    number = max(CIRCUIT_FAILURES, failures_in_a_row(newest_first, forgiven))
+    return f"{number} reviewers in a row {_how_failed(newest_first[0] if newest_first else None)}"
+
+
+def _how_failed(newest: Reviewer | None) -> str:
     cause = newest.end_cause if newest is not None else None
     if newest is None or cause is None or cause in _WERE:
         return f"were {cause}" if cause else "ended at once"

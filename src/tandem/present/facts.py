@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any, Final
 
+_LEAST_SECONDS: Final = 0.05
 _SHORT_SECONDS: Final = 10
 _LONGEST_DETAIL: Final = 200
 _HASH: Final = re.compile("[0-9a-f]{40,}")
@@ -215,14 +216,14 @@ def _bare(value: Any) -> Any:
 
 def _measured(seconds: float) -> str:
     """A span that was measured; tenths matter in a short one."""
-    is_short = seconds < _SHORT_SECONDS and seconds != int(seconds)
+    is_short = _LEAST_SECONDS < seconds < _SHORT_SECONDS and seconds != int(seconds)
     return f"{seconds:.1f} s" if is_short else duration(seconds)
 
 
 _WORDS: Final[dict[str, Callable[[Any], str]]] = {
     "flag": lambda is_so: "yes" if is_so else "no",
     "duration": _measured,
-    "money": "{:.2f} USD".format,
+    "money": "${:.2f}".format,
     "percent": "{:.0%}".format,
     "size": "{:,} bytes".format,
     "words": lambda texts: ", ".join(worded("text", text) for text in texts),

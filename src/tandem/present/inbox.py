@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tandem.present.words import WHY, reviewer_name
+from tandem.present.words import PRIORITIES, WHY, reviewer_name
 
 TYPE_CHECKING = False  # as in `text`
 if TYPE_CHECKING:
@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 _FOLDED_ABOVE: Final = 10
 """Of a project's rows that are not the person's, so many stand unfolded."""
 _OF_OTHERS: Final = ("unclaimed", "waiting")
-_PRIORITIES: Final = ("critical", "normal", "low")
 
 PAUSED: Final = ("paused", "rate_limited", "circuit_open")
 """The states of a pool that a person can end: it is resumed."""
@@ -44,7 +43,7 @@ def sections(found: Any) -> list[Section]:
     # The person's own wait for others as well: in the order in which reviewers take them.
     free = sorted(
         (one for one in (*found.your_turn, *found.waiting) if one.why in ("review", "queued")),
-        key=lambda one: (_PRIORITIES.index(one.review.priority), one.review.created_at, one.review.review_id),
+        key=lambda one: (PRIORITIES.index(one.review.priority), one.review.created_at, one.review.review_id),
     )
     cut = {
         name: getattr(found.counts, name) > len(getattr(found, name)) for name in ("your_turn", "waiting", "problems")

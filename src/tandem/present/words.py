@@ -4,6 +4,9 @@ from __future__ import annotations
 
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
 
+PRIORITIES = ("critical", "normal", "low")
+"""In the order of the queue."""
+
 WHY = {
     "review": "not taken yet",
     "verdict": "your verdict is asked for",

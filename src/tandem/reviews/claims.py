@@ -173,7 +173,7 @@ def _claim(services: Services, unit: Unit, review: Review, now: _Now) -> Claim:
     shown = views.proposal(unit, services, reviews.get_content(unit, review.id))
     if now.ground is not None:
         shown = replace(shown, ground=now.ground)
-    files = {one.path for one in shown.affected_files}
+    files = {path for one in shown.affected_files for path in (one.path, one.old_path)}
     lessons = finding_queries.list_lessons(
         unit, review.project, after=finding_queries.BEFORE_ALL, limit=services.policy.page_limit
     )

@@ -376,7 +376,10 @@ async def _with_checks(
         stands = repository.ground(RoundContent(found.base_commit or "", found.digest, diff), found.changes, *known)
         paths = [one.path for one in found.changes]
         if stands.tip is not None and (unread := repository.unread(stands.tip, paths)):
-            files = tuple(replace(one, generated=one.path in unread) for one in found.affected_files)
+            # A renamed file stands for both.
+            files = tuple(
+                replace(one, generated={one.path, one.old_path or one.path} <= unread) for one in found.affected_files
+            )
             found = replace(found, affected_files=files)
         runs = planned(repository, stands, known.names, paths)
         return _content(found, checks=runs, ground=stands, policy=_rules(repository, _base(repository, stands)))

@@ -8,7 +8,7 @@ from typing import Final, Literal, TypeVar
 
 from tandem.core.recent import Recent
 from tandem.errors import TandemError
-from tandem.git.changes import AffectedFile
+from tandem.git.changes import AffectedFile, origins_of
 from tandem.git.ground import Ground
 from tandem.git.repository import Repository
 from tandem.git.rounds import RoundPatch
@@ -160,5 +160,4 @@ def _version(
     repository: Repository, patch: RoundPatch, ground: Ground | None, affected: Iterable[AffectedFile], text: str | None
 ) -> Version:
     commit, touched = files.beside(repository, patch, ground)
-    moved = {one.path: one.old_path for one in affected if one.old_path is not None}
-    return Version(patch, commit, touched, moved, text)
+    return Version(patch, commit, touched, origins_of(affected), text)

@@ -9,6 +9,7 @@ import orjson
 from tandem.contract.caller import Caller
 from tandem.contract.work import WORK
 from tandem.errors import InvalidInput
+from tandem.present.words import PRIORITIES
 from tandem.projects.registry import ProjectMoved
 from tandem.reviews import carried, checks, contents, counter_patches, seats, verdicts, views, writing
 from tandem.reviews import queries as reviews
@@ -18,7 +19,7 @@ from tandem.reviews.claims import clear_failures, hear_first
 from tandem.reviews.context import Difference, Services
 from tandem.reviews.requests import CreateReview
 from tandem.reviews.rounds import Round, next_round, reset_turn
-from tandem.reviews.rules import PRIORITIES, Action, Review, State, infer_priority, step
+from tandem.reviews.rules import Action, Review, State, infer_priority, step
 from tandem.store import ledger
 from tandem.store.base import Unit
 from tandem.store.context import transact

@@ -12,6 +12,7 @@ from tandem.core.clock import MICROSECONDS
 from tandem.errors import InvalidInput
 from tandem.git.hunks import only_files
 from tandem.git.word_changes import text_diff
+from tandem.present.words import PRIORITIES
 from tandem.reviews import (
     checks,
     contents,
@@ -30,7 +31,7 @@ from tandem.reviews.claims import clear_attention
 from tandem.reviews.context import Services, is_by_person
 from tandem.reviews.requests import CloseReview, GetProposal, GetReview, GetReviewStatus, ListReviews
 from tandem.reviews.rounds import Round, why_stopped, with_turn
-from tandem.reviews.rules import INIT, PRIORITIES, Action, Review, Side, State, allowed_actions, step
+from tandem.reviews.rules import INIT, Action, Review, Side, State, allowed_actions, step
 from tandem.rulings import next_steps
 from tandem.store import events, pages
 from tandem.store.base import Unit
@@ -198,7 +199,8 @@ async def _completed(
     if since is not None:
         shown = replace(shown, interdiff=await _interdiff(services, *since, shown))
     if files is not None and shown.diff is not None:
-        part = await asyncio.to_thread(only_files, shown.diff, files) if files else ""
+        moved = [one.old_path for one in shown.affected_files if one.path in files and one.old_path]
+        part = await asyncio.to_thread(only_files, shown.diff, [*files, *moved]) if files else ""
         shown = replace(shown, diff=part)
     return shown
 

@@ -13,9 +13,10 @@ from typing import Any, Final, Literal, NamedTuple
 import orjson
 from sqlalchemy import bindparam, case, func, null, or_, select, tuple_, union_all
 
+from tandem.present.words import PRIORITIES
 from tandem.reviews import tables
 from tandem.reviews.queries import REVIEW_COLUMNS
-from tandem.reviews.rules import PRIORITIES, Review, State
+from tandem.reviews.rules import Review, State
 from tandem.reviews.writing import OPEN_PREFIX
 from tandem.store import events
 from tandem.store import tables as log_tables

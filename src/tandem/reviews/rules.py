@@ -27,8 +27,6 @@ NextAction = Literal[
 
 INIT = "tandem init"
 """The proposer of what `tandem init` wrote, which it has approved itself."""
-PRIORITIES: tuple[Priority, ...] = ("critical", "normal", "low")
-"""In queue order; a review stores its index."""
 NO_VERDICT = " reviewers gave no verdict; the last: "
 """Where programs failed, `attention` has it between how many did and how the last one did."""
 

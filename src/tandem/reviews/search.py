@@ -12,12 +12,13 @@ from tandem.contract import answer
 from tandem.contract.caller import Caller
 from tandem.contract.work import WORK
 from tandem.git.changes import AffectedFile
+from tandem.present.words import PRIORITIES
 from tandem.reviews import report_queries as search
 from tandem.reviews import views
 from tandem.reviews.context import Services
 from tandem.reviews.page_contract import FoundReview, SearchPage, SearchReviews
 from tandem.reviews.report_queries import KEYS, Key, SearchHit, Shape
-from tandem.reviews.rules import PRIORITIES, Review, State
+from tandem.reviews.rules import Review, State
 from tandem.store import pages
 from tandem.store.base import Unit
 from tandem.store.statement import stated

@@ -250,7 +250,9 @@ def _of_files(files: tuple[FileDiff, ...]) -> Iterator[Unusual]:
     def those(is_one: Callable[[FileDiff], bool]) -> list[Location]:
         return [Location(index, file.path) for index, file in enumerate(files) if is_one(file)]
 
+    folded = "whose unchanged lines are folded"
     for one, many, places in (
+        (f"renamed file, {folded}", f"renamed files, {folded}", those(lambda file: file.kind == "renamed")),
         ("binary file", "binary files", those(lambda file: file.binary)),
         ("file that is not UTF-8", "files that are not UTF-8", those(lambda file: file.latin_1)),
         ("file becomes a program", "files become programs", those(lambda file: _becomes(file, _PROGRAM))),

@@ -12,6 +12,7 @@ import orjson
 from tandem.contract.answer import shown
 from tandem.core.clock import isoformat
 from tandem.git.changes import AffectedFile
+from tandem.present.words import PRIORITIES
 from tandem.reviews import checks, finding_queries, finding_rules, grounds, seats
 from tandem.reviews import queries as reviews
 from tandem.reviews import report_queries as reports
@@ -21,7 +22,7 @@ from tandem.reviews.context import Services, threshold_of, why_none
 from tandem.reviews.finding_contract import FindingCounts
 from tandem.reviews.queries import RoundContent
 from tandem.reviews.rounds import CounterPatch
-from tandem.reviews.rules import MOST_OBJECTIONS, PRIORITIES, Review, State, next_action
+from tandem.reviews.rules import MOST_OBJECTIONS, Review, State, next_action
 from tandem.rulings import next_steps
 from tandem.rulings.state import FOLLOWED
 from tandem.store.base import Unit

@@ -10,7 +10,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache, partial
 from importlib.resources import files
 from pathlib import Path
@@ -23,6 +24,7 @@ from starlette.responses import Response
 
 from tandem.core.texts import is_too_much_markdown
 from tandem.errors import InvalidInput, NotFound
+from tandem.git.changes import origins_of
 from tandem.present.facts import details, given
 from tandem.present.facts import facts as answer_facts
 from tandem.present.findings import BEFORE
@@ -204,15 +206,23 @@ def page(
         policy=_policy(),
         proposal=proposal,
         facts=facts(proposal),
-        views=_views(proposal.diff, budget, ""),
+        views=_views(proposal.diff, budget, "", origins_of(proposal.affected_files)),
         entries=told,
         cut=_cut(proposal, entries, findings) if is_cut else None,
         events=[happened(event) for event in events],
     )
 
 
-def _views(diff: str | None, budget: Budget, prefix: str) -> list[FileView]:
-    return views(outline(diff or "").files, budget, prefix, _MOST_LINES)
+def _views(diff: str | None, budget: Budget, prefix: str, origins: Mapping[str, str] | None = None) -> list[FileView]:
+    found = outline(diff or "").files
+    # Both files of a rename have all their lines; the heading of the new one says where it comes from.
+    said = (
+        replace(one, kind="renamed", old_path=was)
+        if one.kind == "added" and (was := (origins or {}).get(one.path))
+        else one
+        for one in found
+    )
+    return views(tuple(said), budget, prefix, _MOST_LINES)
 
 
 @lru_cache(maxsize=2)

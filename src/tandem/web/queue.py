@@ -11,6 +11,7 @@ from starlette.responses import Response
 from tandem.errors import InvalidInput, InvalidTransition, TandemError
 from tandem.inbox.contract import Inbox
 from tandem.present import inbox
+from tandem.present.words import PRIORITIES
 from tandem.projects.contract import ProjectList
 from tandem.reviews.page_contract import SearchPage
 from tandem.reviews.tally_contract import Statistics
@@ -24,7 +25,7 @@ _ALL = "all"
 _STATES = ("pending", "claimed", "in_review", "changes_requested", "approved", "rejected", "closed")
 _CHOICES = {
     "category": ("code_change", "plan_review", "verification", "handoff"),
-    "priority": ("critical", "normal", "low"),
+    "priority": PRIORITIES,
     "turn": ("proposer", "reviewer"),
 }
 _SORTS = {

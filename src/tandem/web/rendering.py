@@ -139,7 +139,7 @@ def refused(error: TandemError) -> str:
 
 def on_page_of(said: str, review_id: str) -> str:
     """What helps, on the page of a review: without the commands that do there what the page has buttons for."""
-    return re.sub(rf"(?:, and: |: | \()tandem [\w ]*{re.escape(review_id)}\)?", "", said)
+    return re.sub(rf"(?:, and: |: | \()tandem (?:reviewers \w+|[\w ]*{re.escape(review_id)})\)?", "", said)
 
 
 def _problem(field: str, problem: str) -> str:

@@ -29,6 +29,7 @@ from tandem.cli.review_screen.keyboard import bindings
 from tandem.cli.review_screen.screens import LineDialog, TextDialog, host
 from tandem.core.visible import visible, visible_line
 from tandem.git import hunks
+from tandem.git.changes import origins_of
 from tandem.git.hunks import FileDiff, Hunk, Line
 from tandem.git.word_changes import common_start, pairs
 from tandem.reviews.answers import Proposal
@@ -52,6 +53,7 @@ class Row:
         kind: Its kind.
         text: As it is shown; nothing in it can play tricks.
         path: The file that it belongs to, as the broker calls it.
+        origin: The file's path before the change, if it is another one.
         old: Its number before the change.
         new: Its number after the change.
         hunk: Tells its hunk from every other of the change.
@@ -67,14 +69,16 @@ class Row:
     hunk: int = -1
     whole: str = ""
     finding: str = ""
+    origin: str = ""
 
     @property
     def spots(self) -> tuple[LineRef, ...]:
         """What findings beneath it are about: the line after the change and before it, or the file."""
+        before = self.origin or self.path
         if self.kind == "file":
-            return (LineRef(self.path, None),)
+            return tuple(LineRef(path, None) for path in dict.fromkeys((self.path, before)))
         after = () if self.new is None else (LineRef(self.path, self.new),)
-        return after if self.old is None else (*after, LineRef(self.path, self.old, "old"))
+        return after if self.old is None else (*after, LineRef(before, self.old, "old"))
 
     @property
     def spot(self) -> LineRef:
@@ -96,19 +100,22 @@ def shown(text: str, differs_at: int = 0) -> str:
     return f"{before}{line}" + (f" … {rest:,} more characters: Enter shows all" if rest > 0 else "")
 
 
-def of_diff(diff: str) -> list[Row]:
-    """The rows of a unified diff; of a text that is none, its lines as they are."""
-    files = hunks.parse(diff)
+def of_diff(diff: str, origins: Mapping[str, str] | None = None) -> list[Row]:
+    """The rows of a unified diff, with the files of `origins` joined; of a text that is none, its lines as they are."""
+    files = hunks.join_renames(hunks.parse(diff), origins or {})
     if not files:
         return [Row("fact", shown(line), "") for line in diff.splitlines()]
     rows: list[Row] = []
     count = 0
     for file in files:
+        start = len(rows)
         rows += _head(file)
         for hunk in file.hunks:
             rows += _hunk(file.path, hunk, count)
             count += 1
         rows += [Row("fact", shown(line), file.path) for line in file.stray]
+        if file.old_path not in {None, file.path}:
+            rows[start:] = [replace(row, origin=file.old_path) for row in rows[start:]]
     return rows
 
 
@@ -161,10 +168,12 @@ def of_text(path: str, text: str) -> list[Row]:
 
 def of_round(proposal: Proposal, since: int | None) -> list[Row]:
     """The rows of a round's content, or of what changed in it since an earlier one."""
+    origins = origins_of(proposal.affected_files)
     if since is not None:
-        return of_diff(proposal.interdiff or "") or [Row("fact", f"Nothing changed since round {since}.", "")]
+        rows = of_diff(proposal.interdiff or "", origins)
+        return rows or [Row("fact", f"Nothing changed since round {since}.", "")]
     if proposal.diff is not None:
-        return of_diff(proposal.diff)
+        return of_diff(proposal.diff, origins)
     if proposal.path is not None:
         return of_text(proposal.path, proposal.description or "")
     return [Row("fact", "There is no change in this review: see its texts (2).", "")]

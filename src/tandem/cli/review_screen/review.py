@@ -194,12 +194,7 @@ class ReviewScreen(LiveScreen):
             if self._tab == "counter":
                 self.action_tab("change")
             return
-        path = found.proposal.path or ""
-        shown = (
-            diff_view.of_diff(patch.diff)
-            if patch.diff is not None
-            else diff_view.of_text(path, patch.description or "")
-        )
+        shown = diff_view.of_round(texts.offered(found.proposal, patch), None)
         self.query_one("#counter-diff", DiffView).show_rows(shown, keep_place=True)
 
     @on(OptionList.OptionHighlighted, "#files")
@@ -564,7 +559,7 @@ class ReviewScreen(LiveScreen):
 
         title = f"{answer.capitalize()} the counter-patch of {visible(patch.author)}?"
         about = "It becomes the next round." if answer == "accept" else "The content stays as it is."
-        offered = replace(first.proposal, diff=patch.diff, description=patch.description, affected_files=())
+        offered = texts.offered(first.proposal, patch)
         about = "\n".join([about, *texts.look_at(await asyncio.to_thread(texts.unusual, offered))])
         self._ask(Question(title, self.desk.drafts.text(self.review_id, answer), send, about), f"Sent: {answer}.")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import ClassVar
 
@@ -24,12 +25,13 @@ from tandem.client.session import Unreachable
 from tandem.core.texts import loses_cells
 from tandem.core.visible import visible, visible_line
 from tandem.errors import OpenFindings, TandemError
-from tandem.git.hunks import parse
+from tandem.git.changes import origins_of
+from tandem.git.hunks import join_renames, parse
 from tandem.pool.rules import readable
 from tandem.present.facts import facts
 from tandem.present.words import reviewer_name
 from tandem.reviews import finding_rules
-from tandem.reviews.answers import DiscussionEntry, Proposal, ReviewHead
+from tandem.reviews.answers import CounterPatchView, DiscussionEntry, Proposal, ReviewHead
 from tandem.reviews.finding_rules import headline as numbers
 from tandem.reviews.unusual import of_diff, of_round, of_text
 
@@ -204,12 +206,18 @@ def about_finding(reading: LoadedReview, *, is_on_file: bool) -> str:
     return f"It goes with your next verdict{claims}. F2 chooses how grave it is.{place}"
 
 
+def offered(proposal: Proposal, patch: CounterPatchView) -> Proposal:
+    """The round as a counter-patch to it would be one."""
+    known = {name: getattr(patch, name) for name in ("diff", "description", "affected_files")}
+    return replace(proposal, **known)
+
+
 def unusual(proposal: Proposal) -> tuple[str, ...]:
     """The unusual things that are named beside Approve."""
     if proposal.diff is None:
         found = of_text(proposal.path or "description", proposal.description or "")
     else:
-        files = parse(proposal.diff)
+        files = join_renames(parse(proposal.diff), origins_of(proposal.affected_files))
         found = (*of_round(drawn=proposal.drawn, notes=proposal.notes), *of_diff(files))
     notes = proposal.ground.notes if proposal.ground is not None else ()
     return tuple(visible_line(one) for one in (*notes, *(one.line for one in found)))

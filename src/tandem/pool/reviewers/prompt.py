@@ -314,6 +314,8 @@ def _facts(proposal: Mapping[str, Any]) -> _Section:
     facts = {name: value for name, value in stated.items() if value is not None}
     facts["digest"] = proposal.get("digest")
     words = f"Who proposes it, what for, which files it touches, and its ground.{_ground_words(proposal)}"
+    if any(file.get("old_path") is not None for file in files):
+        words += " A file renamed from `old_path` is listed once, with the lines that differ; the diff has all of both."
     return _Section("The proposal", words, "facts (JSON)", _json(facts))
 
 

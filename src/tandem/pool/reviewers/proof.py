@@ -130,7 +130,8 @@ class RunProof:
         touched = cast("list[dict[str, Any]]", proposal.get("affected_files") or [])
         is_known = bool(proposal.get("drawn"))
         # By what the broker knows of their bytes, and the project's attributes.
-        unread = [one["path"] for one in touched if is_known and (one.get("generated") or one["added"] is None)]
+        whole = [one for one in touched if is_known and (one.get("generated") or one["added"] is None)]
+        unread = [one[name] for one in whole for name in ("path", "old_path") if one.get(name)]
         diff, text, path = (proposal.get(name) for name in ("diff", "description", "path"))
         nonce, parts = secrets.token_hex(_NONCE_BYTES), parts_of(diff, text, path, frozenset(unread))
         return cls(nonce, parts, Redactor([nonce, *(part.nonce for part in parts)]))

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from tandem.gate.contract import CommitPage, CommitRecord
 from tandem.inbox.contract import Inbox
 from tandem.landings.contract import LandingList
+from tandem.present.facts import worded
 from tandem.present.inbox import for_person
 from tandem.present.words import WHY
 from tandem.reviews.answers import AuditPage, ReviewRow
@@ -82,7 +83,7 @@ async def spent(request: PageRequest, view: ReviewView) -> str | None:
     runs = [one.data for page in pages for one in page.events if one.data.get("review_id") == view.review_id]
     # A program that says no cost is recorded with 0.
     cost_usd = sum(float(one.get("cost_usd") or 0) for one in runs)
-    return (f"{cost_usd:.2f} USD" if cost_usd else "–") if runs else None
+    return (worded("money", cost_usd) if cost_usd else "–") if runs else None
 
 
 async def next_review(request: PageRequest, view: ReviewView) -> ReviewRow | None:

@@ -241,11 +241,8 @@ def remarks(view: ReviewView) -> list[Remark]:
     sizes = [sum(hunk.old_count + hunk.added for hunk in file.hunks) for file in found.files]
     long = [Location(at, found.files[at].path, at=OF_ONE_FILE) for at, size in enumerate(sizes) if size > OF_ONE_FILE]
     parts = counted(len(long), "file shown in parts", "files shown in parts", long)
-    moved = [Location(at, file.path) for at, file in enumerate(found.files) if file.path in view.origins]
-    folded = "whose unchanged lines are folded"
-    renames = counted(len(moved), f"renamed file, {folded}", f"renamed files, {folded}", moved)
     of_whole = of_round(drawn=view.proposal.drawn, notes=view.proposal.notes)
-    unusual = (*of_whole, *found.unusual, *parts, *renames)
+    unusual = (*of_whole, *found.unusual, *parts)
     return [*_hidden(view), *_other_pages(view, len(found.files)), *(_remark(view, one) for one in unusual)]
 
 

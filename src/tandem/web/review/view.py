@@ -11,6 +11,7 @@ from urllib.parse import quote
 from tandem.contract.access import Names
 from tandem.contract.operation import Role
 from tandem.errors import InvalidInput, NotFound
+from tandem.git.changes import origins_of
 from tandem.git.hunks import FileDiff
 from tandem.reviews.answers import (
     CounterPatchView,
@@ -238,7 +239,7 @@ async def load(request: PageRequest, *, events: bool = False, interdiff: bool = 
     while page is not None and len(entries) < _MOST_ENTRIES and _letters(entries) < _MOST_LETTERS:
         following: Discussion = await request.call("get_discussion", review_id=review_id, limit=200, page=page)
         entries, page = entries + following.entries, following.next_page
-    origins = {file.path: file.old_path for file in shown.affected_files if file.old_path}
+    origins = origins_of(shown.affected_files)
     moved = {old: path for path, old in origins.items()}
     spots: dict[str, list[Spot]] = {}
     for spot in map(spot_of, review.findings):
