@@ -248,7 +248,7 @@ class _Run:
         if status:
             return self._ended_by_git(status)
         found = git.head(self._place)
-        if git.resolve(self._place, "HEAD", "tree") != taken.tree:
+        if found is None or git.tree_of(self._place, found) != taken.tree:
             raise InvalidInput(
                 f"The commit {found} differs from the approved content: a hook of this repository changed it. Look at"
                 " it with git show; take it back with: git reset --soft HEAD~1",

@@ -53,7 +53,7 @@ _HEARS, _ASKS = 8, 9
 _WORDS_ASKED = 4
 """The message's file, the index, and where the message comes from."""
 _PIPE_BYTES = 4096
-_OWN_HOOKS = ("pre-commit", "prepare-commit-msg")
+_OWN_HOOKS = {"take": {"prepare-commit-msg"}, "make": {"pre-commit", "prepare-commit-msg"}}
 """Those for which the script does more than to call the repository's own; behind an editor it does for another."""
 _BEHIND_EDITOR = "commit-msg"
 _PAUSE_SECONDS = 0.05
@@ -222,7 +222,7 @@ class Commits:
             **more,
         }
         behind_editor = [_BEHIND_EDITOR] if environment.get("TANDEM_COMMIT_EDITS") else []
-        settings = ["-c", f"core.hooksPath={self._own_hooks({*_OWN_HOOKS, *behind_editor})}"]
+        settings = ["-c", f"core.hooksPath={self._own_hooks({*_OWN_HOOKS[step], *behind_editor})}"]
         self._disown()
         with ExitStack() as opened:
             ends = {**ends, **({1: _STDERR} if self._quiet else {})}
