@@ -68,6 +68,17 @@ def test_a_command_has_imported_nothing_slow_when_it_ends(tandem: Inside, words:
     assert slow_imports(*told, broker=tandem.url) == []
 
 
+@pytest.mark.parametrize(
+    ("words", "status"), [("review list --json", 0), ("review status none --json", 1), ("review status", 2)]
+)
+def test_a_command_has_said_everything_when_its_process_ends(tandem: Inside, words: str, status: int) -> None:
+    command = [sys.executable, "-m", "tandem", *words.split()]
+    environment = {**os.environ, "TANDEM_BROKER": tandem.url}
+    ended = subprocess.run(command, cwd=tandem.cwd, env=environment, capture_output=True, text=True, check=False)
+    assert ended.returncode == status, ended
+    assert json.loads(ended.stdout)["ok"] is (status == 0) if "--json" in words else ended.stderr.endswith("\n")
+
+
 def test_the_command_of_every_operation_is_read_and_carried_out_without_slow_imports() -> None:
     script = (
         "import contextlib, io, json, sys; from tandem.cli import execution, program;\n"

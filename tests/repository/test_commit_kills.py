@@ -11,7 +11,7 @@ import pytest
 
 from tests.commandline import Ended, finish
 from tests.forked import start_tandem
-from tests.repository.committing import NOT_YET, commit, environment, facts, reviews
+from tests.repository.committing import NOT_YET, commit, environment, facts, review_of, reviews
 from tests.repository.gating import Gated
 from tests.repository.test_rollback_crash import STEP
 
@@ -41,10 +41,10 @@ class Killed:
             file.write_text(STEP.format(folder=shlex.quote(str(folder)), letter=letter, last="exit 0"), "utf-8")
             file.chmod(0o755)
 
-    def run(self, at: int, *words: str, with_git: bool) -> Ended:
-        """Run it, and kill it at a step, together with git where that takes the step."""
+    def run(self, at: int | str, *words: str, with_git: bool) -> Ended:
+        """Run it, and kill it at a step, or at steps like these, together with git where that takes the step."""
         (self.folder / "steps").unlink(missing_ok=True)
-        (self.folder / "at").write_text("?" * at)
+        (self.folder / "at").write_text(at if isinstance(at, str) else "?" * at)
         (self.folder / "kill").write_text("kill -9 $(cat pid)\n" + "kill -9 0\n" * with_git)
         command = [str(self.folder), *[str(self.gated.root)] * 2, "commit", "--timeout", "0", *words]
         said = {**os.environ, **environment(self.gated), "TANDEM_BROKER": self.gated.broker.url}
@@ -100,3 +100,28 @@ def test_what_is_changed_after_a_kill_is_no_second_review(gated: Gated, tmp_path
         gated.stage({"a.txt": f"one\n{at}, or so\nthree\n"})
         assert commit(gated, "-m", "Count").status == NOT_YET
         assert reviews(gated) == ["pending"], at
+
+
+@pytest.mark.parametrize("words", [("-a",), ("--", "a.txt"), ()], ids=["all", "a path", "staged"])
+def test_of_the_locks_after_a_kill_only_those_of_the_killed_git_are_removed(
+    gated: Gated, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    killed = Killed(gated, tmp_path / "steps")
+    lock = gated.root / ".git/index.lock"
+    gated.write({"a.txt": "one\n2\nthree\n"})
+    if not words:
+        gated.git("add", "a.txt")
+    assert killed.run("*h", "-m", "Count", *words, with_git=True).status in _KILLED
+    assert lock.exists() == bool(words)
+    # Another git works here by now, also where the first one's lock was in its way and somebody removed it.
+    lock.unlink(missing_ok=True)
+    lock.write_text("")
+    refused = commit(gated, "-m", "Count", *words)
+    assert (refused.status, "index.lock': File exists" in refused.stderr, lock.exists()) == (128, True, True), refused
+    lock.unlink()
+    assert killed.run("*h", "-m", "Count", *words, with_git=True).status in _KILLED
+    gated.decide(review_of(commit(gated, "-m", "Count", *words)))
+    assert killed.run("*r", *words, with_git=True).status in _KILLED
+    assert (gated.root / ".git/HEAD.lock").exists()
+    assert (commit(gated, *words).status, gated.git("log", "-1", "--format=%s")) == (0, "Count")
+    assert list((gated.root / ".git").rglob("*.lock")) == []

@@ -227,17 +227,24 @@ def test_p2_a_hook_that_swaps_the_index_gets_nothing_committed_that_was_not_judg
     assert not list((gated.root / ".git").rglob("tandem-index-*"))
 
 
-def test_p2_a_judgement_that_a_hook_empties_is_none(shared_broker: BrokerProcess, plain: Path):
-    empties = '#!/bin/sh\nfor one in .git/tandem/judged/*; do : >"$one"; done\n'
-    hook(plain / ".git/hooks", "commit-msg", empties)
+EMPTIES = '#!/bin/sh\nfor one in .git/tandem/judged/*; do : >"$one"; done\n'
+
+
+@pytest.mark.parametrize("manager", ["none", "pre-commit"])
+def test_p2_a_judgement_that_a_hook_empties_is_none(shared_broker: BrokerProcess, plain: Path, manager: str):
+    hook(plain / ".git/hooks", "commit-msg", EMPTIES)
     gated = gate_on(shared_broker, plain)
+    if manager != "none":
+        MANAGERS[manager](plain)
     gated.git("switch", "--quiet", "-C", "feature")
     gated.stage(DIGITS)
     gated.approve()
     assert "This commit is not what the gate has judged" in gated.refused("commit", "-m", "x")
 
 
-def test_p2_nor_does_one_where_pre_commit_calls_the_gates_hook(shared_broker: BrokerProcess, plain: Path):
+def test_p2_a_hook_that_swaps_the_index_does_not_get_by_where_pre_commit_calls_the_gates(
+    shared_broker: BrokerProcess, plain: Path
+):
     hook(plain / ".git/hooks", "prepare-commit-msg", SWAPS)
     gated = gate_on(shared_broker, plain)
     MANAGERS["pre-commit"](plain)
@@ -247,7 +254,22 @@ def test_p2_nor_does_one_where_pre_commit_calls_the_gates_hook(shared_broker: Br
     approved = gated.git("rev-parse", ":a.txt")
     (gated.root / ".git/swap").write_text(approved, "ascii")
     gated.stage({"a.txt": "EVIL\n"})
-    assert "This commit is not what the gate has judged" in gated.refused("commit", "-m", "x")
+    assert "a.txt: no approved round has this content" in gated.refused("commit", "-m", "x")
+
+
+@pytest.mark.parametrize("words", [(), ("-a",), ("--", "a.txt")], ids=["staged", "all", "a path"])
+def test_what_prepare_commit_msg_stages_is_in_no_commit_as_without_a_gate(
+    shared_broker: BrokerProcess, plain: Path, words: tuple[str, ...]
+):
+    hook(plain / ".git/hooks", "prepare-commit-msg", "#!/bin/sh\necho more >>b.txt\ngit add b.txt\n")
+    gated = gate_on(shared_broker, plain)
+    gated.stage(DIGITS)
+    gated.approve()
+    if words:
+        gated.git("reset", "--quiet")
+    gated.git("commit", "-m", "x", *words)
+    assert gated.git("show", "--format=", "--name-only") == "a.txt"
+    assert gated.git("status", "--porcelain") == ("M  b.txt" if words[:1] != ("--",) else " M b.txt")
 
 
 def test_p2_what_a_rebase_or_a_merge_makes_of_a_branch_is_what_was_judged(shared_broker: BrokerProcess, plain: Path):

@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from tests.acceptance.checking import Checked, check, checked
-from tests.commandline import Ended, finish
+from tests.commandline import Ended, finish, repository
 from tests.forked import Started
 from tests.repository.gating import DIGITS, Gated, guarded
 from tests.repository.landing import approved, branched, clean, landings, mainline, named, run_git, started
@@ -111,7 +111,8 @@ def test_a_conflict_ends_with_its_paths_and_the_line_is_free(gated: Gated) -> No
     before = gated.head()
     refused = gated.tandem("land", "feature")
     assert refused.status == 10, refused
-    assert "feature does not merge with main: conflict in a.txt. Nothing moved." in refused.stdout
+    said = "feature does not merge with main: conflict in a.txt. Nothing moved. Take it in: "
+    assert f"{said}git switch feature && git merge main" in " ".join(refused.stdout.split())
     told = gated.tandem("land", "feature", "--json")
     assert (told.status, told.data["state"], told.data["paths"]) == (10, "failed", ["a.txt"])
     assert gated.head() == before
@@ -154,7 +155,40 @@ def test_a_fast_forward_is_nothing_else(gated: Gated, monkeypatch: pytest.Monkey
     assert gated.head() == gated.head("feature")
     assert clean(gated)
     moved_on = gated.tandem("land", "other")
-    assert "git rebase main" in moved_on.refusal
+    assert "git switch other && git rebase main" in " ".join(moved_on.refusal.split())
+    gated.git("switch", "--quiet", "other")
+    assert "this again: git rebase main" in " ".join(gated.tandem("land").refusal.split())
+
+
+@pytest.mark.parametrize("strategy", ["merge", "squash"])
+def test_what_lands_is_signed_where_git_signs_commits(gated: Gated, tmp_path: Path, strategy: str) -> None:
+    signs = tmp_path / "signs"
+    signature = "-----BEGIN PGP SIGNATURE-----\\n\\nmine\\n-----END PGP SIGNATURE-----\\n"
+    signs.write_text(f"#!/bin/sh\ncat >/dev/null; echo '[GNUPG:] SIG_CREATED ' >&2; printf -- '{signature}'\n")
+    signs.chmod(0o755)
+    approved(gated, "feature", DIGITS)
+    gated.git("config", "commit.gpgSign", "true")
+    gated.git("config", "gpg.program", "false")
+    tip = gated.head()
+    refused = gated.tandem("land", "feature", "--strategy", strategy)
+    assert (refused.status, "failed to sign" in refused.stderr, gated.head()) == (1, True, tip), refused
+    gated.git("config", "gpg.program", str(signs))
+    assert gated.tandem("land", "feature", "--strategy", strategy).status == 0
+    assert "\n mine\n" in gated.git("cat-file", "commit", "main")
+
+
+def test_a_submodule_stays_at_its_commit_as_under_git_merge(gated: Gated, tmp_path: Path) -> None:
+    library, lib = repository(tmp_path / "library"), gated.root / "lib"
+    gated.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(library), "lib")
+    gated.approved_commit({}, "A library")
+    before = gated.head(cwd=lib)
+    for number in range(2):
+        gated.git("commit", "--quiet", "--allow-empty", "-m", f"{number}", cwd=lib)
+        approved(gated, f"feature{number}", {})
+        gated.git("checkout", "--quiet", before, cwd=lib)
+        landed = gated.tandem("land", f"feature{number}")
+        assert landed.status == 0, landed
+        assert (gated.head(cwd=lib), gated.git("status", "--porcelain")) == (before, " M lib")
 
 
 def test_local_changes_in_a_checkout_of_the_base_branch_are_never_lost(gated: Gated) -> None:

@@ -202,6 +202,51 @@ def test_a_message_is_written_in_the_editor_before_the_review(gated: Gated, tmp_
     assert gated.message() == f"Count\n\nTandem-Review: {review}"
 
 
+@pytest.mark.parametrize("cleanup", ["verbatim", "whitespace", "strip"])
+def test_of_a_message_git_tidies_up_what_it_is_told_to_and_the_trailer_is_added(gated: Gated, cleanup: str) -> None:
+    twin = new_repository(gated.root.parent / "twin")
+    told = "\nCount  \n\n\n# in digits\r\nand not in words  \n  \n"
+    words = [f"--cleanup={cleanup}", "-m", told]
+    for root in (gated.root, twin):
+        gated.stage(DIGITS, root)
+    gated.git("commit", "--quiet", *words, cwd=twin)
+    review = reviewed(gated, *words)
+    assert commit(gated, *words[:1]).status == 0
+    made, wanted = (gated.git("cat-file", "commit", "HEAD", cwd=one).partition("\n\n")[2] for one in (gated.root, twin))
+    assert made.replace(f"\n\nTandem-Review: {review}", "") == wanted != made
+
+
+@pytest.mark.parametrize("options", [[], ["-v"], ["-a"]])
+@pytest.mark.parametrize("has_gate", [True, False])
+def test_a_hook_sees_the_message_in_front_of_the_editor_as_under_git(
+    shared_broker: BrokerProcess, plain: Path, tmp_path: Path, options: list[str], *, has_gate: bool
+) -> None:
+    hook = plain / ".git/hooks/prepare-commit-msg"
+    hook.write_text(
+        '#!/bin/sh\nshift; echo "$@." >>../ran; cd ..; git -C "$OLDPWD" add b.txt\n'
+        '[ -n "$1" ] || sed -i "1s/^/TICKET-1: /" "$OLDPWD/.git/COMMIT_EDITMSG"\n'
+    )
+    hook.chmod(0o755)
+    editor = tmp_path / "editor"
+    editor.write_text('#!/bin/sh\nsed -i "1s/$/Count/" "$1"\n')
+    editor.chmod(0o755)
+    gated = gate_on(shared_broker, plain)
+    if not has_gate:
+        assert gated.person("gate", "off").status == 0
+    gated.stage(DIGITS)
+    gated.write({} if "-a" in options else {"b.txt": "more\n"})
+    person = {**without_agents(), **environment(gated), "TANDEM_BROKER": gated.broker.url, "GIT_EDITOR": str(editor)}
+    with Terminal(["commit", *options, "--timeout", "0"], gated.root, person) as terminal:
+        assert terminal.wait() == NOT_YET, terminal.shown
+    [review] = [str(one["review_id"]) for one in facts(gated)]
+    assert gated.call("get_proposal", review_id=review)["intent"] == "TICKET-1: Count"
+    gated.decide(review)
+    assert commit(gated, *options).status == 0
+    assert gated.message() == "TICKET-1: Count" + f"\n\nTandem-Review: {review}" * has_gate
+    assert (plain.parent / "ran").read_text() == ".\n"
+    assert gated.git("show", "--format=", "--name-only") == "a.txt"
+
+
 def test_what_is_approved_elsewhere_is_committed_at_once(gated: Gated) -> None:
     gated.stage(DIGITS)
     review = gated.approve()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -42,9 +43,10 @@ class BaseBranch:
         left: Checkouts of it whose files could not follow, a sentence each, with what to do.
     """
 
-    def __init__(self, place: HookRepository, name: str, remote: str | None) -> None:
-        """Takes the branch of the repository, or of a remote, which the repository's follows."""
+    def __init__(self, place: HookRepository, name: str, remote: str | None, source: str) -> None:
+        """Takes the branch of the repository, or of a remote, which the repository's follows; and what lands on it."""
         self.name = name
+        self._source = source
         self.left: list[str] = []
         self.checkout = Checkout(Path(place.top or place.git_dir))
         self._place = place
@@ -75,8 +77,15 @@ class BaseBranch:
         self.checkout.run(["fetch", "--quiet", "--no-tags", remote, self._ref])
         return self.checkout.text("rev-parse", "--verify", "FETCH_HEAD^{commit}")
 
-    def merged(self, tip: str, head: str, strategy: Strategy, title: str) -> Candidate:
-        """What a branch at `head` makes of it.
+    def taken_in(self, verb: str) -> str:
+        """The command line by which the branch that lands takes it in, where that is checked out."""
+        at = self.checkout.text("for-each-ref", "--format=%(worktreepath)", HEADS + self._source)
+        elsewhere = ["-C", at] if at and Path(at) != self.checkout.root else []
+        steps = [["git", *elsewhere, verb, self.name]]
+        return " && ".join(map(shlex.join, steps if at else [["git", "switch", self._source], *steps]))
+
+    def merged(self, tip: str, head: str, strategy: Strategy, title: str, *, is_final: bool = False) -> Candidate:
+        """What a branch at `head` makes of it; a final commit is signed where git's configuration wants that.
 
         Raises:
             DoesNotMerge: Git alone cannot merge them.
@@ -85,7 +94,7 @@ class BaseBranch:
         if strategy == "ff" and not self.checkout.is_ancestor(tip, head):
             raise InvalidTransition(
                 f"{self.name} has moved on, and only a fast-forward is wanted (landing_strategy). Take it in, then run"
-                f" this again: git rebase {self.name}"
+                f" this again: {self.taken_in('rebase')}"
             )
         with git.Merges(self._place) as merges:
             tree, paths = merges.kept(tip, head)
@@ -95,6 +104,8 @@ class BaseBranch:
             return Candidate(tip, head, tree)
         parents = [tip, head] if strategy == "merge" else [tip]
         options = [part for parent in parents for part in ("-p", parent)]
+        if is_final and self.checkout.text("config", "--type=bool", "commit.gpgSign", accept=(0, 1)) == "true":
+            options.append("--gpg-sign")
         return Candidate(tip, self.checkout.text("commit-tree", tree, *options, "-m", title), tree)
 
     def move(self, to: Candidate) -> bool:

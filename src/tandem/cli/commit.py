@@ -183,10 +183,12 @@ class _Run:
             if not taken.message.strip() and not may_be_empty:
                 raise Misused("The message is empty: say what the change is for.", "-m")
             return taken
-        text = text or (self._commits.cleaned(taken.message) if edited else "")
+        text = text or (self._commits.cleaned(taken.message, self._words) if edited else "")
         if not text.strip():
             raise Misused("Say what the change is for.", "-m")
-        self._commits.message_file.write_text(text, "utf-8", "surrogateescape")
+        if edited and self._commits.is_prepared:
+            self._known.keep(prepared=text)
+        self._commits.message_file.write_bytes(text.encode("utf-8", "surrogateescape"))
         self._told = [f"--file={self._commits.message_file}"]
         return taken._replace(message=text)
 
@@ -231,7 +233,9 @@ class _Run:
     def _make(self, taken: Taken, reviews: list[str]) -> int | None:
         """Commit exactly this tree, and close its reviews; None for `follow`."""
         self._begin(taken, reviews)
-        return self._made(taken, reviews, self._commits.make([*self._told, *self._words], taken.tree))
+        is_prepared = taken.message == self._known.facts.get("prepared")
+        made = self._commits.make([*self._told, *self._words], taken.tree, is_prepared=is_prepared)
+        return self._made(taken, reviews, made)
 
     def _begin(self, taken: Taken, reviews: list[str]) -> None:
         """Keep what the commit will be, for a run after this one was killed."""
@@ -244,7 +248,7 @@ class _Run:
         if status:
             return self._ended_by_git(status)
         found = git.head(self._place)
-        if git.resolve(self._place, "HEAD", "tree") != taken.tree:
+        if found is None or git.tree_of(self._place, found) != taken.tree:
             raise InvalidInput(
                 f"The commit {found} differs from the approved content: a hook of this repository changed it. Look at"
                 " it with git show; take it back with: git reset --soft HEAD~1",

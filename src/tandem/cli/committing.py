@@ -53,13 +53,14 @@ _HEARS, _ASKS = 8, 9
 _WORDS_ASKED = 4
 """The message's file, the index, and where the message comes from."""
 _PIPE_BYTES = 4096
-_OWN_HOOKS = ("pre-commit", "prepare-commit-msg")
+_OWN_HOOKS = {"take": {"prepare-commit-msg"}, "make": {"pre-commit", "prepare-commit-msg"}}
 """Those for which the script does more than to call the repository's own; behind an editor it does for another."""
 _BEHIND_EDITOR = "commit-msg"
 _PAUSE_SECONDS = 0.05
 _MOST_PAUSES = 600
-_CLOCK_SECONDS = 1.0
-"""How coarse a file system's times may be."""
+_CLEANUP = re.compile(r"--cleanup[= ](\w+)")
+_TIDIES: dict[str, list[str] | None] = {"verbatim": None, "whitespace": [], "scissors": []}
+"""The options of `git stripspace` for what `--cleanup` takes, where comments are not removed; None if nothing is."""
 _OF_STDIN = re.compile(r"-|--[a-z-]+=-|-[aeinopqsvz]*F-")
 """A word by which git reads standard input."""
 _UNTOLD = frozenset({"", "template"})
@@ -113,7 +114,8 @@ class Commits:
         self._place, self._quiet = place, quiet
         self.folder = Path(place.git_dir, FOLDER, "commit")
         self._started, self._refused = self.folder / "started", self.folder / "refused"
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self._prepared, self._own = self.folder / "prepared", self.folder / "own"
+        self._own.mkdir(parents=True, exist_ok=True)
         self._line: _Line | None = None
 
     @property
@@ -125,6 +127,11 @@ class Commits:
     def is_refused(self) -> bool:
         """Whether `pre-commit` refused in the last run of `take`."""
         return self._refused.exists()
+
+    @property
+    def is_prepared(self) -> bool:
+        """Whether the repository's `prepare-commit-msg` has run in front of the editor in the last run of `take`."""
+        return self._prepared.exists()
 
     @contextmanager
     def taking(self, words: Sequence[str], *, edits: bool) -> Generator[Taken | int]:
@@ -138,7 +145,7 @@ class Commits:
         """
         with self._turn(), ExitStack() as until_end:
             tree_file = self.folder / "tree"
-            for file in (tree_file, self._refused):
+            for file in (tree_file, self._refused, self._prepared):
                 file.unlink(missing_ok=True)
             self._line = line = None if edits else _Line.opened()
             asked = {"TANDEM_COMMIT_EDITS": "1" if edits else "", "TANDEM_COMMIT_ASKS": "1" if line else ""}
@@ -155,10 +162,17 @@ class Commits:
             self._line.let()
         return self._wait()
 
-    def make(self, words: Sequence[str], tree: str) -> int:
-        """Commit a tree that was taken with the same words; git's exit status."""
+    def make(self, words: Sequence[str], tree: str, *, is_prepared: bool) -> int:
+        """Commit a tree that was taken with the same words; git's exit status.
+
+        Args:
+            words: The options of `git commit`.
+            tree: The tree.
+            is_prepared: Whether the repository's `prepare-commit-msg` has seen the message already.
+        """
         with self._turn():
-            self._start("make", words, {}, TANDEM_COMMIT_TREE=tree)
+            prepared = "1" if is_prepared else ""
+            self._start("make", words, {}, TANDEM_COMMIT_TREE=tree, TANDEM_COMMIT_PREPARED=prepared)
             return self._wait()
 
     def _held(self) -> Taken | None:
@@ -181,26 +195,35 @@ class Commits:
         if not tree:
             return status
         index, *source = (self.folder / "source").read_text("utf-8").split("\n")
-        message = self.message_file.read_text("utf-8", "surrogateescape")
+        message = self.message_file.read_bytes().decode("utf-8", "surrogateescape")
         return Taken(tree, message, tuple(filter(None, source)) or ("",), not index.endswith(".lock"))
 
-    def cleaned(self, text: str) -> str:
-        """What a person has written in the editor, without what git put there."""
-        written = _SCISSORS.sub("", text).encode("utf-8", "surrogateescape")
-        return git.run(self._place, ["stripspace", "--strip-comments"], stdin=written).stdout.decode("utf-8", "replace")
+    def cleaned(self, text: str, words: Sequence[str] = ()) -> str:
+        """What a person has written in the editor, without what git put there and cuts off by these options."""
+        told = _CLEANUP.search(" ".join(words))
+        mode = told[1] if told else git.run(self._place, ["config", "commit.cleanup"], accept=(0, 1)).text
+        options = _TIDIES.get(mode, ["--strip-comments"])
+        written = _SCISSORS.sub("", text)
+        if options is None:
+            return written
+        kept = git.run(self._place, ["stripspace", *options], stdin=written.encode("utf-8", "surrogateescape")).stdout
+        return kept.decode("utf-8", "surrogateescape")
 
     def _start(self, step: str, words: Sequence[str], ends: Mapping[int, int], **more: str) -> None:
         environment = {
             **for_git(),
             "TANDEM_COMMIT_STEP": step,
             "TANDEM_COMMIT_FOLDER": str(self.folder),
+            "TANDEM_COMMIT_GIT": self._place.git_dir,
+            "TANDEM_COMMIT_COMMON": self._place.common_dir,
             "TANDEM_COMMIT_PARAMETERS": os.environ.get("GIT_CONFIG_PARAMETERS", ""),
             # Where git's configuration has them: a client that switches hooks off for its commands has no say.
             "TANDEM_COMMIT_HOOKS": self._hooks,
             **more,
         }
         behind_editor = [_BEHIND_EDITOR] if environment.get("TANDEM_COMMIT_EDITS") else []
-        settings = ["-c", f"core.hooksPath={self._own_hooks({*_OWN_HOOKS, *behind_editor})}"]
+        settings = ["-c", f"core.hooksPath={self._own_hooks({*_OWN_HOOKS[step], *behind_editor})}"]
+        self._disown()
         with ExitStack() as opened:
             ends = {**ends, **({1: _STDERR} if self._quiet else {})}
             if any(map(_OF_STDIN.fullmatch, words)):
@@ -211,7 +234,13 @@ class Commits:
     def _wait(self) -> int:
         status = self._process.wait()
         self._started.unlink(missing_ok=True)
+        self._disown()
         return status
+
+    def _disown(self) -> None:
+        """Forget which locks were git's."""
+        for link in self._own.iterdir():
+            link.unlink()
 
     @cached_property
     def _stdin(self) -> Path:
@@ -249,7 +278,10 @@ class Commits:
             yield
 
     def _tidy(self) -> None:
-        """Wait for the git of a run that was killed; if it was killed as well, remove the locks that it left."""
+        """Wait for the git of a run that was killed; if it was killed as well, remove the locks that it left.
+
+        A lock is another git's unless it is a file to which the hooks made a link while theirs held it.
+        """
         number = first_line(str(self._started))
         if not number:
             return
@@ -260,12 +292,13 @@ class Commits:
         else:
             # Git reports the lock itself.
             return
-        began, branch = self._started.stat().st_mtime, git.branch(self._place)
+        own, branch = [link.stat() for link in self._own.iterdir()], git.branch(self._place)
         left = [Path(self._place.git_dir, name) for name in ("HEAD.lock", "index.lock")]
         left += [Path(self._place.common_dir, f"{git.HEADS}{branch}.lock")] if branch else []
         for lock in left:
-            if lock.exists() and lock.stat().st_mtime >= began - _CLOCK_SECONDS:
+            if lock.exists() and any(os.path.samestat(lock.stat(), one) for one in own):
                 lock.unlink()
+        Path(self._place.git_dir, f"next-index-{number}.lock").unlink(missing_ok=True)
         self._started.unlink()
 
 

@@ -82,7 +82,7 @@ def land(
         job = _Job(
             session=session,
             gate=gate,
-            base=BaseBranch(gate.place, base, remote or settings.landing_remote),
+            base=BaseBranch(gate.place, base, remote or settings.landing_remote, source),
             source=source,
             head=head,
             strategy=strategy or settings.landing_strategy,
@@ -95,8 +95,8 @@ def land(
             with going_on(job.again):
                 ended = job.run()
         except DoesNotMerge as error:
-            where = f"{source} does not merge with {base}: {error.where}. Nothing moved. Take it in: git merge {base}"
-            ended = job.failed(where, paths=error.paths)
+            where = f"{source} does not merge with {base}: {error.where}. Nothing moved."
+            ended = job.failed(f"{where} Take it in: {job.base.taken_in('merge')}", paths=error.paths)
         except _MustWait:
             say_go_on(job.again)
             ended = _Outcome(Exit.WAITING, f"Not landed yet: {source}")
@@ -396,7 +396,7 @@ class _Job:
             signed = self.session.data("check_gate", {**self.line, "changes": changes, "sign": True})["signed"]
             lines += [f"{message.SIGNED}: {signed}"] if signed else []
         title = "\n\n".join([self._title(), *(["\n".join(lines)] if lines else [])])
-        return self.base.merged(found.tip, self.head, self.strategy, title)
+        return self.base.merged(found.tip, self.head, self.strategy, title, is_final=True)
 
     def _checked(self, found: Candidate, reviews: list[str]) -> bool | _Outcome | None:
         """Whether the required checks have passed on it; None once the base branch has moved on, False for others."""

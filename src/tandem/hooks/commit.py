@@ -66,7 +66,7 @@ def _ruling(gate: GateFile, asker: GateClient, arguments: Sequence[str]) -> Comm
     _set_recording(gate, on=mode in planning.RECORDED)
     if mode == FREE:
         return _compared(asker)
-    tree = git.written_tree(gate.place)
+    tree = _tree(gate.place)
     known: GateClient | None = asker
     try:
         ruling = judging.judge(gate, asker, tree, arguments)
@@ -82,6 +82,11 @@ def _ruling(gate: GateFile, asker: GateClient, arguments: Sequence[str]) -> Comm
     ruling = loosening.loosened(gate, known, ruling, mode, message.read(arguments[0]), branch)
     made = [] if ruling.submission is None else loosening.submitted(gate, asker, ruling)
     return ruling._replace(review_ids=[*ruling.review_ids, *made])
+
+
+def _tree(place: HookRepository) -> str:
+    """What git has taken: as the script found it, if it called another hook before, which may have staged more."""
+    return os.environ.get("TANDEM_TREE") or git.written_tree(place)
 
 
 def _compared(asker: GateClient) -> None:
@@ -110,7 +115,7 @@ def _refuse(gate: GateFile, reasons: list[str], file: str) -> int:
     if why is None:
         say(f"refused: {reasons[0]}", *reasons[1:], _HINT)
         return _REFUSED
-    base, tree = git.head(place) or git.empty_tree(place), git.written_tree(place)
+    base, tree = git.head(place) or git.empty_tree(place), _tree(place)
     override_id = overridden(gate, why, reasons, git.between(place, base, tree), git.branch(place))
     if override_id is None:
         return _REFUSED

@@ -8,6 +8,7 @@ or a graft says of them is not asked.
 from __future__ import annotations
 
 import os
+import zlib
 
 from tandem.errors import TimedOut, Unavailable
 from tandem.git import raw
@@ -32,6 +33,8 @@ _GIT = Git(timeout_seconds=30.0)
 _KEPT = ("GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_QUARANTINE_PATH")
 _HEX = "0123456789abcdef"
 _SHA256_DIGITS = 64
+_TO_THE_TREE = 128
+"""Of a commit's content, so many bytes have the id of its tree and the line end behind it."""
 _SYMBOLIC = "ref: "
 _REFTABLE = "ref: refs/heads/.invalid"
 _REBASES = ("rebase-merge", "rebase-apply")
@@ -117,6 +120,16 @@ def resolve(place: HookRepository, revision: str, kind: str = "commit") -> str |
     """The id of what a revision names, followed to the kind (`commit` or `tree`); None if there is none such."""
     named = f"{revision}^{{{kind}}}"
     return run(place, ["rev-parse", "--quiet", "--verify", "--end-of-options", named], accept=(0, 1, 128)).text or None
+
+
+def tree_of(place: HookRepository, commit: str) -> str | None:
+    """The id of a commit's tree; None if there is no such commit. Of a new one without starting git."""
+    try:
+        with open(os.path.join(place.common_dir, "objects", commit[:2], commit[2:]), "rb") as file:
+            begin = zlib.decompressobj().decompress(file.read(), _TO_THE_TREE)
+    except (OSError, zlib.error):
+        return resolve(place, commit, "tree")
+    return begin.partition(b"\0tree ")[2].partition(b"\n")[0].decode()
 
 
 def empty_tree(place: HookRepository) -> str:

@@ -112,13 +112,14 @@ def _split(text: str) -> tuple[str, str]:
 
 
 def _appended(text: str, trailers: Iterable[str]) -> str:
-    """The message with further trailers in its last paragraph, or in one of their own."""
-    body = text.rstrip()
+    """The message with further trailers in its last paragraph, or in one of their own; all else stays to the byte."""
+    end = text.find("\n", len(text.rstrip()))
+    body, blank = (text, "") if end < 0 else (text[:end], text[end + 1 :])
     last = body.rpartition("\n\n")[2].split("\n")
     has_subject_only = "\n\n" not in body
     is_block = all(_is_trailer(line) or (at and _continues(line)) for at, line in enumerate(last))
     gap = "\n" if is_block and not has_subject_only else "\n\n"
-    return body + gap + "\n".join(trailers) + "\n"
+    return body + gap + "\n".join(trailers) + "\n" + blank
 
 
 def _without(text: str, name: str) -> str:

@@ -9,6 +9,15 @@ fi
 #? passed on
 if [ -f "$chained" ] && [ -x "$chained" ]; then exec "$chained" "$@"; fi
 exit 0
+#? prepare-commit-msg
+#: Git has taken the tree by now: what the hook stages is in no commit yet. Or it has run, in front of an editor.
+export TANDEM_TREE=
+if [ -z "$TANDEM_COMMIT_PREPARED" ] && [ -f "$chained" ] && [ -x "$chained" ]; then
+    index=$here/<<tandem>>/tandem-index-$$
+    if cp "$GIT_INDEX_FILE" "$index"; then TANDEM_TREE=$(GIT_INDEX_FILE=$index git write-tree --missing-ok); fi
+    rm -f "$index"
+    "$chained" "$@" || exit $?
+fi
 #? without input
 if [ -f "$chained" ] && [ -x "$chained" ]; then "$chained" "$@" || exit $?; fi
 #? of transactions

@@ -142,7 +142,7 @@ def _is_of_kind(name: str, kind: str, setting: Setting) -> bool:
     if not is_ours or kind == "passed on":
         return not is_ours and kind == "passed on"
     kinds = {
-        "without input": name not in _READERS,
+        "without input": name not in {*_READERS, _COMMITS},
         "with input": name in _READERS and name != _TRANSACTIONS,
         "with any input": name in _READERS,
         "of transactions": name == _TRANSACTIONS,

@@ -162,17 +162,27 @@ def ensure_free(checkout: Checkout, changed: Mapping[str, str], what: str = "The
 
 
 def _dirty(checkout: Checkout) -> list[str]:
-    """Every tracked path that is not in index and working tree as it is in HEAD."""
+    """Every tracked path that is not in index and working tree as it is in HEAD.
+
+    A submodule stays at the commit that it is at, as under `git merge`.
+    """
     options = ["--porcelain", "-z", "--no-renames", "--untracked-files=no", "--ignore-submodules=dirty"]
     command = ["--no-optional-locks", "-c", "core.fsmonitor=false", "status", *options]
     fields = checkout.run(command).stdout.split(b"\0")[:-1]
-    return [os.fsdecode(field[3:]) for field in fields]
+    differ = ((field[:2], os.fsdecode(field[3:])) for field in fields)
+    return [path for letters, path in differ if letters != b" M" or not _is_submodule(checkout.root / path)]
+
+
+def _is_submodule(folder: Path) -> bool:
+    return (folder / ".git").exists()
 
 
 def _in_the_way(root: Path, path: str, changed: Mapping[str, str]) -> set[str]:
     """Untracked files, ignored or not, where a path will be written."""
     file = root / path
     found = {str(parent) for parent in PurePosixPath(path).parents if is_file(root / parent)}
+    if changed[path] == "M" and _is_submodule(file):
+        return set()
     if file.is_dir() and not file.is_symlink():
         inside = (Path(folder) / name for folder, _, names in os.walk(file) for name in names)
         found |= {other.relative_to(root).as_posix() for other in inside}
