@@ -23,7 +23,7 @@ from tandem.reviews.context import Services, is_by_person
 from tandem.reviews.rounds import Round, verdict_on, with_turn
 from tandem.reviews.rules import Action, Review, State, step
 from tandem.rulings import policy, policy_file
-from tandem.rulings.person import CLIENTS
+from tandem.rulings.person import family
 from tandem.rulings.policy import Facts, Need, Policy, Requirements
 from tandem.rulings.policy_file import PolicyError
 from tandem.store.base import Unit
@@ -48,13 +48,6 @@ class Seat(NamedTuple):
     is_person: bool
     family: str | None
     verdict_id: str = ""
-
-
-def family(*names: str | None) -> str | None:
-    """The client that goes by one of these names; None if none is known."""
-    known = {name.partition("-")[0] for name in CLIENTS.values()}
-    words = (name.casefold().partition("-")[0].partition("/")[0] for name in names if name)
-    return next((word for word in words if word in known), None)
 
 
 @lru_cache(maxsize=16)
