@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from tandem.cli.connection_options import ConnectionOptions, need_worktree
-from tandem.cli.declared import Argument, Misused, Option
+from tandem.cli.declared import Argument, Misused, Option, without
 from tandem.cli.render.parts import plain
 from tandem.cli.sources import here
 from tandem.cli.terminal import Exit, progress, tell
@@ -81,6 +81,7 @@ class History:
     )
 
 
+@without("project", "new")
 def check(
     what: Annotated[
         str | None,

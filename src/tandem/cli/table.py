@@ -699,10 +699,8 @@ COMMANDS: dict[str, Command] = {
         Parameter("branch", "--branch", group="history", help="The base branch; default: the range's end, or the one checked out.", metavar="NAME"),
         Parameter("explain", "--explain", kind="flag", default=False, group="history", help="Name the needs of each commit, with the rules and paths."),
         Parameter("broker", "--broker", variable="TANDEM_BROKER", group="options", help="The broker, or several on one database: URL,URL; default: the one on this machine.", metavar="URL", panel="Common options"),
-        Parameter("project", "--project", group="options", help="Registered project, or a label; default: the repository you are in.", metavar="NAME", panel="Common options", completes="project"),
         Parameter("agent", "--agent", variable="TANDEM_AGENT", group="options", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),
         Parameter("as_json", "--json", kind="flag", default=False, group="options", help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
-        Parameter("new", "--new", kind="flag", default=False, group="options", help="--project names a new label.", panel="Common options"),
         groups={"history": "tandem.cli.policy:History", "options": "tandem.cli.connection_options:ConnectionOptions"},
     ),
     "lessons list": Command(
