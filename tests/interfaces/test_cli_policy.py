@@ -166,6 +166,7 @@ def test_a_mistake_is_told_with_its_line(tandem: Inside) -> None:
     assert (told.status, told.envelope["error"]["details"]["line"]) == (1, 13)
     assert "no review and no commit" in tandem.run("policy", "check", "nowhere..HEAD").refusal
     assert tandem.run("policy", "check", "HEAD...main").status == 2
+    assert "name a range" in tandem.run("policy", "check", "--explain").stderr
 
 
 def test_a_first_policy_is_written_once_from_the_repositorys_own_files(

@@ -101,8 +101,8 @@ def check(
     been submitted by itself; those along the first parents are tried. It changes nothing.
     """
     is_review = what is not None and _REVIEW_ID.fullmatch(what) is not None
-    if is_review and history != History():
-        raise Misused("A review has its own branch and one change: leave out --last, --branch and --explain.", what)
+    if (is_review or (what is None and history.last is None)) and history != History():
+        raise Misused("--last, --branch and --explain are for commits: name a range, or how many with -n.")
     name, policy = _policy(file)
     about = {"file": name, "sha256": policy.source, "match": policy.match, "rules": len(policy.rules)}
     if what is None and history.last is None:
