@@ -688,6 +688,23 @@ COMMANDS: dict[str, Command] = {
         Parameter("as_json", "--json", kind="flag", default=False, help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
         Parameter("new", "--new", kind="flag", default=False, help="--project names a new label.", panel="Common options"),
     ),
+    "policy init": Command(
+        "tandem.cli.policy_init:init", "Write a first .tandem/policy.toml, with comments, from this repository's folders, CODEOWNERS and checks.\n\nA policy that is there already stays as it is.",
+        Parameter("print_only", "--print", kind="flag", default=False, help="Print it; write nothing."),
+        Parameter("as_json", "--json", kind="flag", default=False, help="Print an envelope of JSON."),
+    ),
+    "policy check": Command(
+        "tandem.cli.policy:check", "Try a policy: find its mistakes, and see its needs for a review, or for past commits.\n\nThe working tree's file is tried, which need not be committed. Each commit counts as one change, as it would have\nbeen submitted by itself; those along the first parents are tried. It changes nothing.",
+        Parameter("what", help="A review's id; A..B; one commit. Default: none.", metavar="REVIEW|RANGE", completes="review"),
+        Parameter("file", "--policy", help="Try this file; - is standard input. Default: .tandem/policy.toml.", metavar="FILE"),
+        Parameter("last", "--last", "-n", kind="whole", min=1, group="history", help="Only the newest N commits, by default of HEAD.", metavar="N"),
+        Parameter("branch", "--branch", group="history", help="The base branch; default: the range's end, or the one checked out.", metavar="NAME"),
+        Parameter("explain", "--explain", kind="flag", default=False, group="history", help="Name the needs of each commit, with the rules and paths."),
+        Parameter("broker", "--broker", variable="TANDEM_BROKER", group="options", help="The broker, or several on one database: URL,URL; default: the one on this machine.", metavar="URL", panel="Common options"),
+        Parameter("agent", "--agent", variable="TANDEM_AGENT", group="options", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),
+        Parameter("as_json", "--json", kind="flag", default=False, group="options", help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
+        groups={"history": "tandem.cli.policy:History", "options": "tandem.cli.connection_options:ConnectionOptions"},
+    ),
     "lessons list": Command(
         "list_lessons", "The false alarms that a project's reviewers are told of.",
         Parameter("files", "--files", many=True, help="Only those of these files."),

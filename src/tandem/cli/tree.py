@@ -79,6 +79,11 @@ TREE: dict[str, Noun] = {
         "[bold]tandem findings REVIEW[/bold] is short for [bold]tandem findings list REVIEW[/bold].",
         default="list",
     ),
+    "policy": Noun(
+        "What a change needs before it lands: write a policy, try it.",
+        REVIEWING,
+        {"init": "policy_init:init", "check": "policy:check"},
+    ),
     "lessons": Noun("False alarms that reviewers are told of.", REVIEWING, {OPERATIONS: OPERATION}),
     "open": Noun("Open the broker's pages in your browser.", REVIEWING, "open:open_pages"),
     "gate": Noun(

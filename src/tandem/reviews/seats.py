@@ -25,7 +25,7 @@ from tandem.reviews.grounds import Rules
 from tandem.reviews.rounds import Round, verdict_on, with_turn
 from tandem.reviews.rules import Action, Review, State, step
 from tandem.rulings import owners, policy, policy_file
-from tandem.rulings.person import CLIENTS
+from tandem.rulings.person import family
 from tandem.rulings.policy import Facts, Need, Policy, Requirements
 from tandem.rulings.policy_file import PolicyError
 from tandem.store.base import Unit
@@ -53,13 +53,6 @@ class Seat(NamedTuple):
     family: str | None
     verdict_id: str = ""
     owns: Sequence[str] = ()
-
-
-def family(*names: str | None) -> str | None:
-    """The client that goes by one of these names; None if none is known."""
-    known = {name.partition("-")[0] for name in CLIENTS.values()}
-    words = (name.casefold().partition("-")[0].partition("/")[0] for name in names if name)
-    return next((word for word in words if word in known), None)
 
 
 @lru_cache(maxsize=16)

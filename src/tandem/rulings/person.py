@@ -70,6 +70,13 @@ _REVIEWER = "TANDEM_REVIEWER"
 _LINE_BYTES = 1000
 
 
+def family(*names: str | None) -> str | None:
+    """The client that goes by one of these names; None if none is known."""
+    known = {name.partition("-")[0] for name in CLIENTS.values()}
+    words = (name.casefold().partition("-")[0].partition("/")[0] for name in names if name)
+    return next((word for word in words if word in known), None)
+
+
 def agent_mark(environment: Mapping[str, str] | None = None) -> str | None:
     """The variable that shows that an agent runs this command; None if none does."""
     return next(iter(_marks(os.environ if environment is None else environment)), None)

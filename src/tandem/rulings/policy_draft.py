@@ -23,7 +23,7 @@ _RISKS: Final = {
 
 _HEAD = """\
 # What a change needs before it lands. The file of the base branch counts, and a change to it needs a person.
-# `tandem policy check` says what the last changes would have needed.
+# `tandem policy check -n 200` says what the last changes would have needed.
 #
 # needs: checks, review (by somebody other than the author), agent, person, owner (of CODEOWNERS), agent:NAME (the
 # profile of that name), agent:other-provider (than the author's).
