@@ -46,7 +46,6 @@ lines = "<=20"
 files = "<=3"
 needs = ["agent"]
 threshold = "major"
-profile = "small"
 
 [[rule]]
 name = "large"
@@ -213,39 +212,13 @@ def test_the_strictest_threshold_and_the_fewest_rounds_count() -> None:
     assert parse(TEAM.encode()).requirements(facts("docs/a.md")).only_checks
 
 
-def test_a_profile_reviews_a_change_only_if_rules_name_it_for_every_path() -> None:
-    policy = parse(
-        b"""
-[[rule]]
-paths = ["docs/**"]
-needs = ["checks"]
-[[rule]]
-paths = ["src/**"]
-needs = ["agent"]
-profile = "large"
-[[rule]]
-paths = ["tests/**"]
-needs = ["agent"]
-profile = "small"
-"""
-    )
-
-    def profile(*paths: str) -> str | None:
-        return policy.requirements(facts(*paths)).profile
-
-    assert profile("tests/a.py", "docs/a.md") == "small"
-    assert profile("tests/a.py", "src/a.py") == "large"
-    assert profile("tests/a.py", "lib/a.py") is None
-    assert profile("docs/a.md") is None
-
-
 def test_a_need_says_what_is_needed_by_which_rule_and_where() -> None:
     found = parse(TEAM.encode()).requirements(
         facts("src/auth/x.py", "docs/a", "docs/b", "docs/c", "lib/\u202eb", lines=5)
     )
     assert [one.words for one in found.needs] == [
         "passed checks (rule 'documents': docs/a, docs/b, …)",
-        "a review by the profile security (rule 'auth': src/auth/x.py)",
+        "a review by the agent security (rule 'auth': src/auth/x.py)",
         "a person's review (rule 'auth': src/auth/x.py)",
     ]
     alone = parse(TEAM.encode()).requirements(facts("lib/\u202eb", OWN))

@@ -63,7 +63,7 @@ def test_rules_that_are_comments_can_be_switched_on() -> None:
     text = init_text(FILES, has_codeowners=False, checks=[])
     text = re.sub(r"^# (?=\[\[|\w+ = )", "", text, flags=re.MULTILINE)
     assert needed(text, "README.md") == ["checks"]
-    assert needed(text, "src/a.py") == ["agent"]
+    assert needed(text, "src/a.py") == ["review"]
 
 
 @given(files=st.lists(st.text()), has_codeowners=st.booleans(), checks=st.lists(st.text(), max_size=2))

@@ -56,8 +56,6 @@ RULE = '[[rule]]\nneeds = ["checks"]\n'
         (RULE + "threshold = 'high'", 3, "threshold is one of blocker, major, minor, nit"),
         (RULE + "rounds = 0", 3, "rounds is a number from 1 to 100"),
         (RULE + "rounds = true", 3, "rounds is a number"),
-        (RULE + "profile = ''", 3, "profile is a text"),
-        (RULE + "profile = 'a b'", 3, "profile is the name of a profile"),
         (RULE + "by = 'agent'", 3, "by is a list of texts"),
         (RULE + 'name = "a\'b"', 3, "name is letters"),
         (RULE + "name = 'no rule fits'", 3, "name is letters"),

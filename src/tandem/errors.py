@@ -17,6 +17,7 @@
     ├── UnknownReviewer         404 UNKNOWN_REVIEWER
     ├── InvalidTool             404 INVALID_TOOL
     ├── InvalidTransition       409 INVALID_TRANSITION
+    ├── RequirementMissing      409 REQUIREMENT_MISSING
     ├── OpenFindings            409 OPEN_FINDINGS
     ├── AlreadyLanded           409 ALREADY_LANDED
     ├── AlreadyClaimed          409 ALREADY_CLAIMED
@@ -260,7 +261,7 @@ class AlreadyLanded(TandemError):
 class RequirementMissing(TandemError):
     """The project's policy needs other approvals than the caller's, or passed checks; `details.missing` says which.
 
-    Leave the review to who can give them: `missing` of `get_review_status` names what is left.
+    Leave the review to who can give them: `missing` of `get_review_status` names the rest.
     """
 
     code = "REQUIREMENT_MISSING"

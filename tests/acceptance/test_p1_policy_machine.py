@@ -24,20 +24,20 @@ NEEDS: dict[str, tuple[str, ...]] = {
     'needs = ["agent:other-provider"]': ("other",),
     "needs = 3": ("nothing meets it",),
 }
-"""Policies of one rule, and what they need; without a rule there is no file."""
+"""The needs of policies of one rule; without a rule there is no file."""
 WHO = ("codex", "claude-code", "gemini", "ann", "ben")
 CONTENTS = {name: edited(text=name) for name in ("better", "best")}
 
 
 def meets(need: str, who: str, *, is_person: bool) -> bool:
-    """Whether somebody's approval of what `claude-code` proposed can be what is needed, in the fewest words."""
+    """Whether somebody's approval of what `claude-code` proposed can meet a need, in the fewest words."""
     if need == "nothing meets it":
         return False
     return is_person or need in ("review", "agent", who) or (need == "other" and who in ("codex", "gemini"))
 
 
 class PolicyMachine(RuleBasedStateMachine):
-    """Keeps the approvals that the broker took, and says by itself what they come to."""
+    """Keeps the approvals that the broker took, and judges them by itself."""
 
     reviews: Bundle[str] = Bundle("reviews")
     project: Checked

@@ -42,7 +42,7 @@ _KINDS = {
     REVIEW: "a review",
     CHECKS: "checks alone",
 }
-"""The words by which a change is counted: once, by the first of these that it needs; a profile's is before a review."""
+"""The words by which a change is counted: once, by the first of these that it needs; a named agent before a review."""
 
 
 class _Tried(NamedTuple):
@@ -227,8 +227,8 @@ def _kind(needs: Requirements) -> str:
     """By which word a change is counted."""
     words = [one.word for one in needs.needs]
     first = next((word for word in _KINDS if word in words), words[0])
-    profile = next((word for word in words if word not in _KINDS), None)
-    return profile if profile is not None and first in {REVIEW, CHECKS} else first
+    named = next((word for word in words if word not in _KINDS), None)
+    return named if named is not None and first in {REVIEW, CHECKS} else first
 
 
 def _counts(tried: Sequence[_Tried]) -> dict[str, int]:
@@ -243,7 +243,7 @@ def _summary(tried: Sequence[_Tried], counts: dict[str, int], what: str | None) 
     told = f" {_counted(empty, 'more')} change{'s' if empty == 1 else ''} nothing." if empty else ""
     if not total:
         return f"No commit here changes a file.{told}" if tried else "There is no commit to try."
-    parts = [f"{count} {_KINDS.get(word) or 'the profile ' + word.partition(':')[2]}" for word, count in counts.items()]
+    parts = [f"{count} {_KINDS.get(word) or 'the agent ' + word.partition(':')[2]}" for word, count in counts.items()]
     which = f"{total} changes of {what}" if what else f"last {total} changes"
     need = "needs" if next(iter(counts.values())) == 1 else "need"
     first = parts[0].replace(" ", f" {need} ", 1)
@@ -261,7 +261,7 @@ def _explained(one: _Tried) -> Drawable:
     if one.needs is None:
         return Group(*lines, Text("  changes nothing"))
     lines += [Text(f"  {need.words}") for need in one.needs.needs]
-    more = {"threshold": one.needs.threshold, "rounds": one.needs.rounds, "profile": one.needs.profile}
+    more = {"threshold": one.needs.threshold, "rounds": one.needs.rounds}
     if said := [f"{name} {value}" for name, value in more.items() if value is not None]:
         lines.append(Text(f"  {', '.join(said)}", "dim"))
     return Group(*lines)
@@ -275,7 +275,7 @@ def _data(one: _Tried) -> dict[str, Any]:
     needs = [
         {"need": need.word, "rules": need.rules, "paths": need.paths, "words": need.words} for need in one.needs.needs
     ]
-    settings = {"threshold": one.needs.threshold, "rounds": one.needs.rounds, "profile": one.needs.profile}
+    settings = {"threshold": one.needs.threshold, "rounds": one.needs.rounds}
     return {**found, "needs": needs, **settings, "rules": one.needs.by_rule}
 
 

@@ -59,7 +59,7 @@ class Content(ValidatedContent):
 
     Attributes:
         registration: Which registration of the project's folder it was validated in; None if in none.
-        checks: What is to be run on it.
+        checks: The checks to run on it.
         base_files: The touched files at the base, as JSON, where it was applied to those; else None.
         ground: What it stands on; None where there is no repository.
         places: Where the findings of other reviews stand in it that it goes on with, by their ids.

@@ -50,7 +50,7 @@ class Decision:
         current: The round that it is about.
         verdict: `approved`, `changes_requested` or `rejected`.
         reviewer: Who gave it.
-        stands: Whether it is the review's: an approval beside which others are missing is not.
+        stands: Whether it decides the review: an approval beside which others are missing does not.
         at_us: When, in microseconds since the epoch.
     """
 

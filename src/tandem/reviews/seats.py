@@ -1,7 +1,7 @@
-"""Seats: what the project's policy needs of a review, who gave what of it, and what is missing.
+"""Seats: the approvals that the project's policy needs of a review, those that it has, and those that are missing.
 
-The file of the base branch's tip says what is needed, as with checks; it is read before any transaction. A review keeps
-that with its round. Each approval fills one seat, and the last one that is missing approves the review.
+The policy is the file of the base branch's tip, as with checks, and read before any transaction. A review keeps its
+answer with its round. Each approval fills one seat, and the last one that is missing approves the review.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def _fits(word: str, seat: Seat, proposed_by: str | None) -> bool:
 
 
 def listed(review: Review) -> str:
-    """What is missing, in words."""
+    """The missing ones, in words."""
     return "; ".join(one.words for one in missing(review))
 
 
@@ -178,7 +178,7 @@ def begun(review: Review, current: Round, content: Content, before: Review | Non
     attention = None if before is not None and review.attention == waits(before) else review.attention
     begins = review._replace(
         needs=known and known.as_json(),
-        seats=before.seats if is_same and before is not None else None,
+        seats=_stored(filled(before)) if is_same and before is not None and known is not None else None,
         by_checks=int(known is not None and known.only_checks and runs_any),
     )
     return with_turn(begins._replace(attention=attention or waits(begins)))
@@ -247,7 +247,13 @@ def taken(review: Review, seat: Seat) -> Review:
     """The review with one more approval of its content; as it is without a policy."""
     if review.needs is None:
         return review
-    return review._replace(seats=orjson.dumps([tuple(one) for one in (*filled(review), seat)]).decode())
+    return review._replace(seats=_stored((*filled(review), seat)))
+
+
+def _stored(seats: Iterable[Seat]) -> str | None:
+    """Seats as JSON; None if there is none."""
+    listed = [tuple(one) for one in seats]
+    return orjson.dumps(listed).decode() if listed else None
 
 
 def held(unit: Unit, asked: grounds.Asked, review_id: str, number: int) -> Hold | None:

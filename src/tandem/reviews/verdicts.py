@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, replace
 
-from tandem.contract.access import Names
 from tandem.contract.caller import Caller
 from tandem.errors import (
     AlreadyLanded,
@@ -77,43 +76,49 @@ async def submit_verdict(services: Services, caller: Caller, request: SubmitVerd
         for participant in services.participants:
             participant.lock(unit, request.review_id)
         before = reviews.get(unit, request.review_id, request.project, lock=True)
-        if request.claim:
-            admit(unit, services, before, caller, request.reviewer_id or "")
-            before = take(unit, services, before, request.reviewer_id or "")
+        before = _claimed(unit, services, before, caller, request)
         reviewer, current = _admit(unit, before, asked, request, caller)
         given = verdict_on(before, verdict_id, asked, request.reason, reviewer, services.clock.now_us())
         ruling = findings.ruled(unit, services, before, caller, request, given, prepared)
         verdict = ruling.verdict
         given = replace(given, verdict=verdict)
-        seat = seats.seat_of(unit, services, caller, reviewer, is_proved=is_proved)._replace(verdict_id=verdict_id)
         superseding = verdict != APPROVED and facts is not None
         if superseding or verdict != COMMENT:
             why = "a newer counter-patch" if superseding else "the verdict"
             before = counter_patches.supersede(unit, before, actor=reviewer, now_us=given.created_at, reason=why)
-        seated = _seated(before, verdict, seat, caller.names(reviewer))
-        stands = verdict != APPROVED or not seats.missing(seated)
+        seated = _seated(unit, services, caller, before, given, is_proved=is_proved)
         written = writing.change_review(
             unit,
             before,
-            _decided(services, seated, given, ruling, stands=stands),
+            _decided(services, seated, given, ruling),
             actor=reviewer,
             kind=EventKind.VERDICT_COMMENT if verdict == COMMENT else EventKind.VERDICT_SUBMITTED,
             data=_facts(given, current, ruling),
             rows=Rows(verdict=given, findings=ruling.findings),
         )
         if verdict != COMMENT:
-            for participant in services.participants:
-                participant.decided(
-                    unit, services, Decision(before, current, verdict, reviewer, given.created_at, stands)
-                )
+            stands = written.state != State.PENDING
+            _tell(unit, services, Decision(before, current, verdict, reviewer, given.created_at, stands))
         if facts is not None and patch_id is not None:
             written = counter_patches.offer(unit, written, given, current, facts, patch_id, caller.agent)
+        notes = (*ruling.notes, *_others(written), *((facts and facts.notes) or ()))
         ids = {"verdict_id": verdict_id, "counter_patch_id": patch_id}
-        others = () if stands else (f"Others approve it, too, before it passes the gate: {seats.listed(written)}.",)
-        notes = (*ruling.notes, *others, *((facts and facts.notes) or ()))
         return views.answer(VerdictGiven, services.waits, unit, written, verdict=verdict, notes=notes, **ids)
 
     return await transact(services, caller, work, works_on=(request.review_id,) if asked in _OF_ONE_REVIEW else ())
+
+
+def _claimed(unit: Unit, services: Services, before: Review, caller: Caller, request: SubmitVerdict) -> Review:
+    """The review claimed for the verdict, where it asks for that."""
+    if not request.claim:
+        return before
+    admit(unit, services, before, caller, request.reviewer_id or "")
+    return take(unit, services, before, request.reviewer_id or "")
+
+
+def _tell(unit: Unit, services: Services, decision: Decision) -> None:
+    for participant in services.participants:
+        participant.decided(unit, services, decision)
 
 
 async def _is_proved(services: Services, caller: Caller, request: SubmitVerdict) -> bool:
@@ -123,12 +128,21 @@ async def _is_proved(services: Services, caller: Caller, request: SubmitVerdict)
     return await key_of(services, request.proof, proof.verdict_facts(request.model_dump())) is not None
 
 
-def _seated(review: Review, verdict: str, seat: seats.Seat, names: Names) -> Review:
+def _seated(
+    unit: Unit, services: Services, caller: Caller, review: Review, given: Verdict, *, is_proved: bool
+) -> Review:
     """The review with the seat that an approval takes."""
-    if verdict != APPROVED:
+    if given.verdict != APPROVED:
         return review
-    seats.check(review, seat, names)
-    return seats.taken(review, seat)
+    seat = seats.seat_of(unit, services, caller, given.reviewer_id, is_proved=is_proved)
+    seats.check(review, seat, caller.names(given.reviewer_id))
+    return seats.taken(review, seat._replace(verdict_id=given.id))
+
+
+def _others(review: Review) -> tuple[str, ...]:
+    """That an approval alone opens no gate."""
+    is_seated = review.state == State.PENDING and review.verdict == APPROVED
+    return (f"Others approve it, too, before it passes the gate: {seats.listed(review)}.",) if is_seated else ()
 
 
 def _step(review: Review, verdict: str, ruling: findings.Ruling, *, stands: bool) -> Step:
@@ -188,8 +202,9 @@ def _admit(unit: Unit, review: Review, verdict: str, request: SubmitVerdict, cal
     return reviewer, current
 
 
-def _decided(services: Services, before: Review, given: Verdict, ruling: findings.Ruling, *, stands: bool) -> Review:
-    """The review as a verdict leaves it."""
+def _decided(services: Services, before: Review, given: Verdict, ruling: findings.Ruling) -> Review:
+    """The review as a verdict leaves it, with the seat that it took."""
+    stands = given.verdict != APPROVED or not seats.missing(before)
     found = _step(before, given.verdict, ruling, stands=stands)
     if found.to is State.PENDING:
         changed = claims.end_claim(before, found, given.created_at)
@@ -273,9 +288,7 @@ async def withdraw_approval(services: Services, caller: Caller, request: Withdra
             data={"reason": reason, "round": number, "digest": before.digest, "approved_by": before.verdict_by},
             rows=rows,
         )
-        decision = Decision(before, current, _AGAINST, actor, given.created_at)
-        for participant in services.participants:
-            participant.decided(unit, services, decision)
+        _tell(unit, services, Decision(before, current, _AGAINST, actor, given.created_at))
         return views.answer(
             ApprovalWithdrawn, services.waits, unit, written, commits=landed.commits, branches=landed.branches
         )

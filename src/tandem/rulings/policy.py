@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -27,7 +26,7 @@ PERSON: Final = "person"
 UNREADABLE: Final = "policy"
 """Stands for a policy that cannot be read: no approval meets it."""
 OWNED_BY: Final = "owner:"
-"""Begins what stands for `OWNER` once it is known who they are: their names follow, with commas between."""
+"""Begins the word in place of `OWNER` once it is known who they are: their names follow, with commas between."""
 OTHER_PROVIDER: Final = "agent:other-provider"
 NEEDS: Final = {
     CHECKS: "passed checks",
@@ -37,7 +36,7 @@ NEEDS: Final = {
     OWNER: "an owner's review",
     PERSON: "a person's review",
 }
-"""What a rule may need, with its words; besides these, `agent:NAME` is a review by the pool's profile of that name."""
+"""What a rule may need, with its words; besides these, `agent:NAME` is one by the agent, or client, of that name."""
 
 SEVERITIES: Final = ("blocker", "major", "minor", "nit")
 CATEGORIES: Final = ("plan_review", "code_change", "verification", "handoff")
@@ -138,7 +137,7 @@ def in_words(word: str) -> str:
     """A word of `needs` for people."""
     if word.startswith(OWNED_BY):
         return f"a review by an owner, {' or '.join(sorted(owners_in(word)))}"
-    return NEEDS.get(word) or f"a review by the profile {word.partition(':')[2]}"
+    return NEEDS.get(word) or f"a review by the agent {word.partition(':')[2]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +148,6 @@ class Requirements:
         needs: In the order checks, agents, review, owner, person.
         threshold: From which severity on an open finding holds it back; None for the project's.
         rounds: After so many objections a person decides; None for the usual number.
-        profile: The pool's profile that reviews it; None for any.
         by_rule: Names of the rules that apply, in the order of the file.
         source: SHA-256 of the policy, in hexadecimal digits.
     """
@@ -157,7 +155,6 @@ class Requirements:
     needs: tuple[Need, ...]
     threshold: str | None = None
     rounds: int | None = None
-    profile: str | None = None
     by_rule: tuple[str, ...] = ()
     source: str = ""
 
@@ -169,15 +166,15 @@ class Requirements:
     def as_json(self) -> str:
         """For storage."""
         needs = [[one.word, one.rules, one.paths] for one in self.needs]
-        stored = [needs, self.threshold, self.rounds, self.profile, self.by_rule, self.source]
+        stored = [needs, self.threshold, self.rounds, self.by_rule, self.source]
         return json.dumps(stored, separators=(",", ":"), ensure_ascii=False)
 
     @classmethod
     def from_json(cls, stored: str) -> Requirements:
         """As `as_json` wrote them."""
-        needs, threshold, rounds, profile, by_rule, source = json.loads(stored)
+        needs, threshold, rounds, by_rule, source = json.loads(stored)
         read = tuple(Need(word, tuple(rules), tuple(paths)) for word, rules, paths in needs)
-        return cls(read, threshold, rounds, profile, tuple(by_rule), source)
+        return cls(read, threshold, rounds, tuple(by_rule), source)
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +233,6 @@ class Rule:
     generated: bool | None = None
     threshold: str | None = None
     rounds: int | None = None
-    profile: str | None = None
 
     @property
     def is_lenient(self) -> bool:
@@ -315,7 +311,6 @@ class Policy:
             gathered.needs([rule.name for rule in applied]),
             max((rule.threshold for rule in applied if rule.threshold), key=SEVERITIES.index, default=None),
             min((rule.rounds for rule in applied if rule.rounds), default=None),
-            gathered.profile(applied),
             tuple(rule.name for rule in applied),
             self.source,
         )
@@ -344,7 +339,6 @@ class _Gathered:
     """By word, who asks for it."""
     paths: dict[str, list[str]] = field(default_factory=dict[str, "list[str]"])
     applied: set[str] = field(default_factory=set[str])
-    profiles: set[str | None] = field(default_factory=set["str | None"])
 
     def add(self, path: ChangedPath | None, rules: list[Rule]) -> None:
         """Add what one path needs, or a change without any."""
@@ -355,8 +349,6 @@ class _Gathered:
                 self.need(word, rule.name, path)
         if path is not None:
             words |= self._in_any_case(path, words)
-        if words != {CHECKS}:
-            self.profiles |= {rule.profile for rule in rules if rule.profile} or {None}
 
     def _in_any_case(self, path: ChangedPath, words: set[str]) -> set[str]:
         """Add what no rule can do without; its words."""
@@ -392,12 +384,6 @@ class _Gathered:
         ]
         has_seat = any(one.is_seat for one in found)
         return tuple(one for one in found if not (has_seat and one.word == REVIEW))
-
-    def profile(self, applied: Iterable[Rule]) -> str | None:
-        """The profile for all paths: the first of the file, but none where a path has no profile to review it."""
-        if None in self.profiles:
-            return None
-        return next((rule.profile for rule in applied if rule.profile in self.profiles), None)
 
 
 def path_of(change: Change, *, is_generated: bool = False) -> ChangedPath:

@@ -25,8 +25,8 @@ _HEAD = """\
 # What a change needs before it lands. The file of the base branch counts, and a change to it needs a person.
 # `tandem policy check -n 200` says what the last changes would have needed.
 #
-# needs: checks, review (by somebody other than the author), agent, person, owner (of CODEOWNERS), agent:NAME (the
-# profile of that name), agent:other-provider (than the author's).
+# needs: checks, review (by somebody other than the author), agent, person, owner (of CODEOWNERS), agent:NAME (of that
+# client or name), agent:other-provider (than the author's).
 
 # Patterns: "*.md" fits at the top only, "**/*.md" in any folder, "docs/**" all in a folder.
 # "first": for each path the first rule that fits it; "all": all of them. A path that no rule fits needs a review.
@@ -49,14 +49,6 @@ needs = ["agent", "{second}"]
 threshold = "minor"
 """
 _REST = """
-# A small model may do for small changes, where the user's configuration has a profile of that name:
-# [[rule]]
-# name = "small changes"
-# lines = "<=20"
-# files = "<=3"
-# needs = ["agent"]
-# profile = "small"
-
 # [[rule]]
 # name = "large changes"
 # lines = ">800"

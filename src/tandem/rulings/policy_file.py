@@ -320,13 +320,6 @@ def _name(value: object) -> str:
     return name
 
 
-def _profile(value: object) -> str:
-    name = _text(value)
-    if _PROFILE.fullmatch(f"{AGENT}:{name}") is None:
-        raise _WrongValue("is the name of a profile: letters, digits, dots, hyphens and underscores")
-    return name
-
-
 _READERS: dict[str, Callable[[object], Any]] = {
     "name": _name,
     "paths": _globs,
@@ -341,5 +334,4 @@ _READERS: dict[str, Callable[[object], Any]] = {
     "needs": _needs,
     "threshold": _one_of(SEVERITIES),
     "rounds": _rounds,
-    "profile": _profile,
 }

@@ -143,7 +143,7 @@ def settled_facts(project: str, review_id: str, head: str, reason: str | None) -
 
 
 def verdict_facts(request: Mapping[str, Any]) -> list[object]:
-    """What is sealed of a `submit_verdict`, where a person gives a verdict by a command."""
+    """The sealed facts of a `submit_verdict`, where a person gives a verdict by a command."""
     return ["submit_verdict", *(request.get(name) for name in ("review_id", "verdict", "reviewer_id", "reason"))]
 
 
