@@ -14,7 +14,7 @@ exit 0
 export TANDEM_TREE=
 if [ -z "$TANDEM_COMMIT_PREPARED" ] && [ -f "$chained" ] && [ -x "$chained" ]; then
     index=$here/<<tandem>>/tandem-index-$$
-    if cp "$GIT_INDEX_FILE" "$index"; then TANDEM_TREE=$(GIT_INDEX_FILE=$index git write-tree --missing-ok); fi
+    if cp "$GIT_INDEX_FILE" "$index" 2>/dev/null; then TANDEM_TREE=$(GIT_INDEX_FILE=$index git write-tree --missing-ok); fi
     rm -f "$index"
     "$chained" "$@" || exit $?
 fi
@@ -59,7 +59,7 @@ case $input in <<bases>>) ;; *)
     new=${input%%" HEAD$end"*}
     made=$(GIT_NO_REPLACE_OBJECTS=1 git rev-parse --quiet --verify "${new##* }^{tree}")
     [ "$made" = "$tree" ] && exit 0
-    printf '%s\n' 'tandem: refused: This commit is not what the gate has judged: a hook of this repository changed the index meanwhile, such as post-index-change or prepare-commit-msg. Look at them, then commit again.' >&2
+    printf '%s\n' 'tandem: refused: This commit is not what the gate has judged: a hook of this repository changed the index meanwhile, such as post-index-change. Look at them, then commit again.' >&2
     exit 1 ;;
 esac
 #? post-commit
