@@ -89,16 +89,17 @@ def take_what_the_tests_bring() -> None:
 
 def name_a_check(root: Path, config_dir: Path, text: str) -> None:
     """Commit a `checks.toml`, and trust it as a person would."""
-    file = root / checks.FILE
+    commit_file(root, checks.FILE, text)
+    trust.add(config_dir, trust.Project.at(str(root), config_dir).candidates([root / checks.FILE]))
+
+
+def commit_file(root: Path, name: str, text: str) -> None:
+    """Commit one more file."""
+    file = root / name
     file.parent.mkdir(exist_ok=True)
     file.write_text(text, "utf-8")
     identity = {
         f"GIT_{who}_{what}": "bench@example.invalid" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")
     }
-    for command in (
-        ["read-tree", "main"],
-        ["add", "--force", checks.FILE],
-        ["commit", "--quiet", "--message", "checks"],
-    ):
+    for command in (["read-tree", "main"], ["add", "--force", name], ["commit", "--quiet", "--message", name]):
         subprocess.run(["git", *command], cwd=root, env={**os.environ, **identity}, check=True)
-    trust.add(config_dir, trust.Project.at(str(root), config_dir).candidates([file]))

@@ -125,7 +125,7 @@ async def check_gate(services: Services, _caller: Caller, request: CheckGate) ->
     of_tips = await contents.of_tips(services, request.project, named)
     asked = grounds.Asked(
         request.branch,
-        request.branch in of_tips and of_tips[request.branch].has_checks,
+        request.branch in of_tips and of_tips[request.branch].checks is not None,
         await _tips(services, request, known) if settings[1] else None,
         policies={name: one.policy for name, one in of_tips.items()},
     )

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
+from functools import partial
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
@@ -382,7 +383,7 @@ async def _with_checks(
             )
             found = replace(found, affected_files=files)
         runs = planned(repository, stands, known.names, paths)
-        return _content(found, checks=runs, ground=stands, policy=_rules(repository, _base(repository, stands)))
+        return _content(found, checks=runs, ground=stands, policy=_of_tip(repository, _base(repository, stands)).policy)
 
     content = await asyncio.to_thread(work)
     if content.checks:
@@ -405,7 +406,7 @@ def planned(repository: Repository, ground: Ground, branches: Sequence[str], pat
         # The checks are unknown. Removing the branch must not mean that there are none.
         known = checks.has_trusted(user_file().parent, str(repository.root))
         return (PlannedCheck(None, CheckStatus.ERROR, ground.problem, required=True, source=""),) if known else ()
-    file = repository.file_of_round(_base(repository, ground), checks.FILE, after=False)
+    file = _of_tip(repository, _base(repository, ground)).checks
     found = () if file is None else _planned_by(file, repository, paths)
     if ground.problem is None:
         return found
@@ -415,30 +416,20 @@ def planned(repository: Repository, ground: Ground, branches: Sequence[str], pat
     )
 
 
-def _base(repository: Repository, ground: Ground) -> RoundPatch:
+def _base(repository: Repository, ground: Ground) -> str:
     """The commit whose files say how a change is judged: the base branch's tip."""
-    commit = ground.tip or (ground.base if repository.has_base(ground.base) else repository.resolve_base(None))
-    return RoundPatch(commit, None, ())
-
-
-def _rules(repository: Repository, at: RoundPatch) -> grounds.Rules | None:
-    """The project's policy at a commit, with the owners of paths where it names them; None if it has none."""
-    policy = repository.file_of_round(at, POLICY_FILE, after=False)
-    if policy is None:
-        return None
-    found = (repository.file_of_round(at, place, after=False) for place in PLACES) if b"owner" in policy else ()
-    return grounds.Rules(policy, next((one for one in found if one is not None), None))
+    return ground.tip or (ground.base if repository.has_base(ground.base) else repository.resolve_base(None))
 
 
 class OfTip(NamedTuple):
-    """What the tip of a base branch asks for.
+    """What a commit of a base branch asks for.
 
     Attributes:
-        has_checks: Whether it has a file of checks, or something in its place.
-        policy: Its policy; None if it has none.
+        checks: Its file of checks, or what stands in its place; None if nothing does.
+        policy: Its policy, with the owners of paths where that names them; None if it has none.
     """
 
-    has_checks: bool
+    checks: bytes | None
     policy: grounds.Rules | None
 
 
@@ -455,7 +446,7 @@ async def of_tips(services: Services, project: str, branches: Iterable[str]) -> 
             return None if tip is None else _of_tip(repository, tip)
         except TandemError:
             # What cannot be read may ask for anything.
-            return OfTip(has_checks=True, policy=grounds.Rules(b"\0", None))
+            return OfTip(b"", grounds.Rules(b"\0", None))
 
     def work() -> dict[str, OfTip]:
         return {branch: found for branch in wanted if (found := look(branch)) is not None}
@@ -471,11 +462,15 @@ _known_tips: dict[tuple[str, str], OfTip] = {}
 def _of_tip(repository: Repository, tip: str) -> OfTip:
     key = (str(repository.root), tip)
     if key not in _known_tips:
-        at = RoundPatch(tip, None, ())
-        has_checks = repository.file_of_round(at, checks.FILE, after=False) is not None
+        read = partial(repository.file_of_round, RoundPatch(tip, None, ()), after=False)
+        policy = read(POLICY_FILE)
+        owners = map(read, PLACES if policy is not None and b"owner" in policy else ())
+        rules = (
+            None if policy is None else grounds.Rules(policy, next((one for one in owners if one is not None), None))
+        )
         if len(_known_tips) >= _TIPS:
             _known_tips.clear()
-        _known_tips[key] = OfTip(has_checks, _rules(repository, at))
+        _known_tips[key] = OfTip(read(checks.FILE), rules)
     return _known_tips[key]
 
 
