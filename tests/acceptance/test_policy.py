@@ -134,3 +134,18 @@ def test_a_rule_sets_from_which_severity_on_findings_count_and_after_how_many_ro
     status = project.status(review)
     assert (status["status"], status["next_action"]) == ("changes_requested", "escalate")
     assert project.call("submit_verdict", **{**asked, "findings": []}, verdict="approved")["error"] is not None
+
+
+def test_a_person_finds_in_the_inbox_that_only_their_approval_is_missing(project: Checked) -> None:
+    have(project, BOTH)
+    review, _ = project.submitted(diff=edited())
+
+    def places(person: str) -> list[tuple[str, str]]:
+        found = project.do("get_inbox", person=person, project=project.project)
+        trays = ("your_turn", "waiting", "problems")
+        return [(tray, one["why"]) for tray in trays for one in found[tray] if one["review"]["review_id"] == review]
+
+    assert places("ann") == [("your_turn", "review")]
+    approve(project, review, "codex")
+    assert places("ann") == [("your_turn", "approve")]
+    assert places("codex") == [("waiting", "queued")]

@@ -47,7 +47,8 @@ class InboxItem:
         str,
         Field(
             description=(
-                "Why it is there. Your turn: `review` (nobody reviews it), `verdict` (you hold it), "
+                "Why it is there. Your turn: `review` (nobody reviews it), `approve` (the policy asks for a person), "
+                "`verdict` (you hold it), "
                 "`answer`, `decide` (a counter-patch), `revise`, `apply`, `revert` (it was rejected), `draft` (a "
                 "remark that is not sent). "
                 "Waiting: `queued` (for a reviewer), `reviewing`, `proposer`. Problems: `attention` "

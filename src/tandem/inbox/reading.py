@@ -25,7 +25,7 @@ from tandem.pool import admin as pool_admin
 from tandem.pool import queries as reviewers
 from tandem.pool.plan import rules_of
 from tandem.pool.rules import Pool, Reviewer
-from tandem.reviews import views
+from tandem.reviews import seats, views
 from tandem.reviews.context import Services
 from tandem.reviews.rules import Review, State
 from tandem.store import pages
@@ -137,7 +137,8 @@ def _filled(
         standing = review.state == State.REJECTED and inbox.is_standing(unit, review.id)
         pool, blocked = served_by(review.project)
         is_drafted, silent_us = review.id in drafted, silent.get(review.reviewer_id or "")
-        around = InboxContext(person, now_us, authored, pool, blocked, is_drafted, standing, silent_us)
+        seat, seated = seats.waits(review), any(one.by == person for one in seats.filled(review))
+        around = InboxContext(person, now_us, authored, pool, blocked, is_drafted, standing, silent_us, seat, seated)
         place = rules.place(review, around)
         if place.cause is None:
             put(place, review)

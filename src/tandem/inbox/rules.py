@@ -15,7 +15,7 @@ from tandem.reviews.rules import NO_VERDICT, Review, State, next_action
 
 ListName = Literal["your_turn", "waiting", "problems"]
 Why = Literal[
-    "review", "verdict", "answer", "decide", "revise", "apply", "draft",
+    "review", "approve", "verdict", "answer", "decide", "revise", "apply", "draft",
     "queued", "reviewing", "proposer",
     "attention", "escalate", "revert", "stuck", "paused", "rate_limited", "circuit_open", "lost", "overridden",
 ]  # fmt: skip
@@ -54,6 +54,8 @@ class InboxContext:
         blocked: A pool for the project that starts nothing now, or the silent reviewer that keeps it full.
         drafted: Whether the person wrote something about it and has not sent it.
         standing: Whether commits of the review stand that nobody took back, as far as hooks told.
+        seat: Why the policy asks for a person's approval, where it asks for nothing else; else None.
+        seated: Whether the person approved it already.
         silent_us: Since when the program of its reviewer, one of a pool, neither writes nor works.
     """
 
@@ -65,6 +67,8 @@ class InboxContext:
     drafted: bool = False
     standing: bool = False
     silent_us: int | None = None
+    seat: str | None = None
+    seated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +106,10 @@ def place(review: Review, around: InboxContext) -> Placement:
 
 def _problem(review: Review, around: InboxContext) -> Placement | None:
     since = waits_since(review)
+    if review.awaits_person is not None and review.awaits_person == around.seat:
+        by = around.authored or around.seated
+        detail = plainly(around.seat)
+        return Placement("waiting" if by else "your_turn", "queued" if by else "approve", since, detail=detail)
     if review.awaits_person is not None:
         return _attention(review, review.awaits_person, around.pool or around.blocked)
     if review.state == State.REJECTED and around.standing:

@@ -9,6 +9,7 @@ PRIORITIES = ("critical", "normal", "low")
 
 WHY = {
     "review": "not taken yet",
+    "approve": "asks for a person's approval",
     "verdict": "your verdict is asked for",
     "answer": "a question to you",
     "decide": "a counter-patch to decide on",

@@ -101,6 +101,7 @@ _INBOX_ROWS = 100
 _ACTIONS = {
     **dict.fromkeys(("review", "attention"), "Review"),
     **dict.fromkeys(("decide", "escalate"), "Decide"),
+    "approve": "Review",
     "verdict": "Give a verdict",
     "answer": "Answer",
 }
