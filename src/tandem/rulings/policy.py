@@ -140,6 +140,9 @@ def in_words(word: str) -> str:
     return NEEDS.get(word) or f"a review by the agent {word.partition(':')[2]}"
 
 
+_STORED = ("threshold", "rounds", "by_rule", "source")
+
+
 @dataclass(frozen=True, slots=True)
 class Requirements:
     """What a change needs.
@@ -166,15 +169,15 @@ class Requirements:
     def as_json(self) -> str:
         """For storage."""
         needs = [[one.word, one.rules, one.paths] for one in self.needs]
-        stored = [needs, self.threshold, self.rounds, self.by_rule, self.source]
+        stored = {"needs": needs, **{name: getattr(self, name) for name in _STORED}}
         return json.dumps(stored, separators=(",", ":"), ensure_ascii=False)
 
     @classmethod
     def from_json(cls, stored: str) -> Requirements:
         """As `as_json` wrote them."""
-        needs, threshold, rounds, by_rule, source = json.loads(stored)
-        read = tuple(Need(word, tuple(rules), tuple(paths)) for word, rules, paths in needs)
-        return cls(read, threshold, rounds, tuple(by_rule), source)
+        found = json.loads(stored)
+        needs = tuple(Need(word, tuple(rules), tuple(paths)) for word, rules, paths in found["needs"])
+        return cls(needs, **{name: found[name] for name in _STORED} | {"by_rule": tuple(found["by_rule"])})
 
 
 @dataclass(frozen=True, slots=True)
