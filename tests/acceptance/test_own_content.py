@@ -156,3 +156,12 @@ def test_who_writes_a_handoff_does_not_approve_it_whatever_role_they_wrote_it_as
             session.refused("SELF_APPROVAL", "claim_review", review_id=review, reviewer_id="somebody-else")
     newcomers.approve(review, "codex")
     assert newcomers.where()["phase"] == "backend"
+
+
+@pytest.mark.parametrize(
+    "name", ["CODEX", " codex", "codex ", "codex\u00a0", "co\u200bdex", "\uff23\uff2f\uff24\uff25\uff38"]
+)
+def test_p11_a_name_that_looks_the_same_is_no_other_principal(shop: Desk, name: str) -> None:
+    review = shop.put_up(proposer_id="codex", diff=edited())
+    for operation, asked in (("claim_review", {}), ("submit_verdict", {"verdict": "approved", "claim": True})):
+        shop.refused("SELF_APPROVAL", operation, review_id=review, reviewer_id=name, **asked)

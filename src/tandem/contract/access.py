@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import unicodedata
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, Literal, NamedTuple, Self
 
 OWNER: Final = "owner"
@@ -88,7 +90,15 @@ class Names:
 
     def include(self, name: str | None) -> bool:
         """Whether a stored name is one of them."""
-        return name is not None and (name + self.end).startswith(self.own)
+        own = tuple(folded(one.removesuffix(self.end)) + self.end for one in self.own)
+        return name is not None and (folded(name) + self.end).startswith(own)
+
+
+@lru_cache(maxsize=1_000)
+def folded(name: str) -> str:
+    """A name without its case, its spaces at the ends and all that cannot be seen: no one is two by these."""
+    text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
+    return " ".join("".join(letter for letter in text if unicodedata.category(letter) != "Cf").split())
 
 
 OWNER_ACCESS: Final = Access(OWNER, OWNER, frozenset(ROLES), None)

@@ -430,6 +430,8 @@ def _settler(
 ) -> tuple[str, Round]:
     """Who settles, and on which round: a person, or the agent that holds it or gave the verdict; never of their own."""
     _check_role(caller, Role.REVIEWER)
+    if caller.access is None and request.reviewer_id is None and caller.agent is None:
+        raise Forbidden("Say who settles it: send reviewer_id; at a terminal, tandem me NAME says it once.")
     who = request.reviewer_id or caller.operator
     if not is_by_person(unit, services, caller, who):
         named, generation = request.reviewer_id, request.claim_generation

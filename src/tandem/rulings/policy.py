@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from tandem.core.visible import visible_line
 from tandem.git.changes import Change
@@ -140,9 +140,6 @@ def in_words(word: str) -> str:
     return NEEDS.get(word) or f"a review by the agent {word.partition(':')[2]}"
 
 
-_STORED = ("threshold", "rounds", "by_rule", "source")
-
-
 @dataclass(frozen=True, slots=True)
 class Requirements:
     """What a change needs.
@@ -169,15 +166,15 @@ class Requirements:
     def as_json(self) -> str:
         """For storage."""
         needs = [[one.word, one.rules, one.paths] for one in self.needs]
-        stored = {"needs": needs, **{name: getattr(self, name) for name in _STORED}}
+        stored = {"needs": needs, **{name: getattr(self, name) for name in self.__slots__ if name != "needs"}}
         return json.dumps(stored, separators=(",", ":"), ensure_ascii=False)
 
     @classmethod
     def from_json(cls, stored: str) -> Requirements:
         """As `as_json` wrote them."""
-        found = json.loads(stored)
+        found: dict[str, Any] = json.loads(stored)
         needs = tuple(Need(word, tuple(rules), tuple(paths)) for word, rules, paths in found["needs"])
-        return cls(needs, **{name: found[name] for name in _STORED} | {"by_rule": tuple(found["by_rule"])})
+        return cls(needs, found["threshold"], found["rounds"], tuple(found["by_rule"]), found["source"])
 
 
 @dataclass(frozen=True, slots=True)
