@@ -119,7 +119,7 @@ def admit(unit: Unit, services: Services, before: Review, caller: Caller, review
     _, is_new = claims.claimed(before, reviewer_id, services.clock.now_us(), services.policy)
     current = reviews.get_round(unit, before.id, before.round)
     if is_new:
-        # What they are is proved with the verdict.
+        # Whether it is a person's is proved with the verdict.
         seat = seats.seat_of(unit, services, caller, reviewer_id, is_proved=True)
         seats.check(before, seat, caller.names(reviewer_id))
         submitter = reviews.submitter(unit, current)

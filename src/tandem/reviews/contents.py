@@ -425,7 +425,7 @@ class OfTip(NamedTuple):
     """What a commit of a base branch asks for.
 
     Attributes:
-        checks: Its file of checks, or what stands in its place; None if nothing does.
+        checks: Its file of checks, or something in its place; None if there is neither.
         policy: Its policy, with the owners of paths where that names them; None if it has none.
     """
 

@@ -254,7 +254,7 @@ def find_next(
         now_us: Microseconds since the epoch.
         project: Of which project; None for any.
         category: Of which category; None for any.
-        after: Only what stands behind this one.
+        after: Only reviews behind this one.
     """
     params = {"now": now_us, **own_params(names), **stated(project=project, category=category)}
     if after is not None:
