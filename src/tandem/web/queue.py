@@ -98,7 +98,7 @@ async def show(
 
 _INBOX_ROWS = 100
 _ACTIONS = {
-    **dict.fromkeys(("review", "attention"), "Review"),
+    **dict.fromkeys(("review", "attention", "owed"), "Review"),
     **dict.fromkeys(("decide", "escalate"), "Decide"),
     "verdict": "Give a verdict",
     "answer": "Answer",
