@@ -55,6 +55,7 @@ FOR_PROGRAMS = frozenset(
         "set_gate",
         "supervisor_heartbeat",
         "supervisor_register",
+        "waive_requirement",
     }
 )
 """Operations whose commands hooks, pools and scripts call; people have others for the same. No help lists them."""

@@ -6,10 +6,13 @@ import secrets
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
+from tandem.rulings import proof
+from tandem.rulings.policy import FILE as POLICY_FILE
 from tandem.rulings.trust import CHECKS_FILE
 from tandem.server.catalogue import REGISTRY
 from tests.acceptance.gated import Team
@@ -17,7 +20,7 @@ from tests.acceptance.pooling import Steward
 from tests.acceptance.receiving import NOBODY, added, proved
 from tests.acceptance.reviewing import Desk, edited
 from tests.acceptance.tables import table
-from tests.broker import CALL_SECONDS
+from tests.broker import CALL_SECONDS, DATA_DIRS
 from tests.git.sandbox import Sandbox
 
 AGENT = "agent-7"
@@ -143,6 +146,26 @@ class Shop:
         repository.write(CHECKS_FILE, "[[check]]\nname = 'tests'\ncommand = ['true']\n")
         repository.commit("checks")
         return self.desk.put_up(diff=edited())
+
+    def waiving(self) -> dict[str, Any]:
+        """A request that waives what the policy asks for, with the proof of a person."""
+        repository = Sandbox(Path(self.root))
+        repository.write(POLICY_FILE, "[[rule]]\nneeds = ['person']\n")
+        repository.commit("policy")
+        review = self.desk.put_up(diff=edited())
+        due = (datetime.now(tz=UTC) + timedelta(days=3)).isoformat()
+        stated = {"review_id": review, "need": "person", "until": due, "reason": "The shop is down.", "round": 1}
+        facts = proof.waiver_facts(review, "person", 1, due, "ann", "The shop is down.")
+        return {**stated, "waived_by": "ann", "proof": self._sealed(facts)}
+
+    def settling(self) -> dict[str, Any]:
+        """A request that settles a waiver, with the proof of a person."""
+        review = self.desk.do("waive_requirement", **self.waiving())["review_id"]
+        stated = {"review_id": review, "verdict": "approved", "reviewer_id": "bob"}
+        return {**stated, "proof": self._sealed(proof.settling_facts(review, None, "approved", "bob", None))}
+
+    def _sealed(self, facts: list[object]) -> str:
+        return proof.prove({proof.PERSON: (DATA_DIRS[self.desk.url] / proof.FILE).read_text().strip()}, facts)
 
     @cached_property
     def rolled_back(self) -> str:

@@ -51,7 +51,10 @@ def test_a_person_at_a_terminal_who_types_the_projects_name_gets_past_the_gate(g
     # Everybody hears of it until they have seen it.
     asked = ("inbox", "show", "--person", "rita", "--project", gated.project)
     assert f"of {gated.project}" in " ".join(gated.tandem(*asked).stdout.split())
+    audit = ("audit", "main~1..main")
+    assert f"owed 1 look after the fact {override_id}" in " ".join(gated.tandem(*audit).stdout.split())
     gated.tandem("gate", "seen", "--override-id", override_id, "--person", "rita", "--project", gated.project)
+    assert "owed" not in gated.tandem(*audit).stdout
     assert "overrode" not in gated.tandem(*asked).stdout
     # Exactly this was let through, nothing else.
     gated.stage({"b.txt": "more\n"})

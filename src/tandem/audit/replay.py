@@ -42,6 +42,7 @@ EVENT_PARTS: dict[str, tuple[EventKind, ...]] = {
     "review": (
         *(_Kind.REVIEW_CLAIMED, _Kind.CLAIM_RELEASED, _Kind.REVIEW_RECLAIMED, _Kind.REVIEW_CLOSED),
         *(_Kind.ATTENTION_RAISED, _Kind.ATTENTION_CLEARED, _Kind.CONTENTS_REMOVED),
+        *(_Kind.REQUIREMENT_WAIVED, _Kind.WAIVER_SETTLED, _Kind.WAIVER_OBJECTED),
     ),
     "review round": (_Kind.REVIEW_CREATED, _Kind.REVIEW_REVISED),
     "review verdict": (_Kind.VERDICT_SUBMITTED, _Kind.VERDICT_COMMENT, _Kind.APPROVAL_WITHDRAWN),

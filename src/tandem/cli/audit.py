@@ -76,7 +76,8 @@ def commits(
     """Check every commit of a range: is its content approved, to the byte? Exit status 0 if all is, else 1.
 
     Finds what went round the hooks, and is for CI too. A commit passes by itself, or together with its neighbours
-    where they were approved as one change. What a remote-tracking branch such as origin/main is, its remote is asked.
+    where they were approved as one change. Waived requirements that are still to be reviewed, and overrides that no
+    person has seen, are counted. What a remote-tracking branch such as origin/main is, its remote is asked.
     """
     asked = _asked(revisions, offline=offline)
     for one in pending.refused(asked.place):
@@ -92,8 +93,9 @@ def commits(
         judgement, left_out = _judgement(asked, accepted, asking(session, about))
     for one in differences:
         say(one)
-    facts = {**_data(project, asked, judgement), "left_out": left_out, "differences": differences}
-    tell(facts, _table(asked, judgement, left_out), as_json=options.as_json)
+    owed = list(dict.fromkeys(debt for one in judgement.commits for debt in one.finding.owed))
+    facts = {**_data(project, asked, judgement), "left_out": left_out, "differences": differences, "owed": owed}
+    tell(facts, Group(_table(asked, judgement, left_out), *_debts(owed)), as_json=options.as_json)
     return Exit.DONE if judgement.passes and not differences else Exit.REFUSED
 
 
@@ -263,6 +265,12 @@ def _table(asked: AuditRequest, judgement: Judgement, left_out: int) -> Drawable
         told = f"not judged: {left_out} more, from before the gate or accepted by a person"
         parts.append(Text(told, style="dim"))
     return Group(*parts)
+
+
+def _debts(owed: Sequence[str]) -> list[Text]:
+    """The reviews after the fact, and looks at overrides, that the range still owes."""
+    count = f"{len(owed)} look{'' if len(owed) == 1 else 's'} after the fact"
+    return [Text.assemble(("owed", "yellow"), f"  {count}"), *map(plain, owed)] if owed else []
 
 
 def _cells(one: CommitResult) -> tuple[Cell, ...]:

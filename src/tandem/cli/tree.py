@@ -61,6 +61,7 @@ TREE: dict[str, Noun] = {
             "screen": "review:screen",
             "approve": "review:approve",
             "reject": "review:reject",
+            "settle": "waivers:settle",
             OPERATIONS: OPERATION,
             "checkout": "apply:checkout",
             "patch": OPERATION,
@@ -85,6 +86,7 @@ TREE: dict[str, Noun] = {
         {"init": "policy_init:init", "check": "policy:check"},
     ),
     "lessons": Noun("False alarms that reviewers are told of.", REVIEWING, {OPERATIONS: OPERATION}),
+    "waive": Noun("Let a change go without a requirement.", REVIEWING, "waivers:waive"),
     "open": Noun("Open the broker's pages in your browser.", REVIEWING, "open:open_pages"),
     "gate": Noun(
         "Check whether content is approved; switch the gate on or off.",

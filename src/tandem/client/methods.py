@@ -258,6 +258,37 @@ class Operations(ABC):
         """Withdraw an approval: the gate no longer opens for it; what is committed stays. For who gave it, and for operators."""
         return await self._operate("withdraw_approval", locals())
 
+    async def waive_requirement(
+        self,
+        review_id: str,
+        *,
+        need: str,
+        until: str,
+        reason: str,
+        round: int,
+        project: str | None = None,
+        idempotency_key: str | None = None,
+        waived_by: str | None = None,
+        proof: str | None = None,
+    ) -> reviews_answers.ReviewStatus:
+        """Let a change go without something that the policy asks for: on record, and owed until it is reviewed after all. For persons. When nothing else is missing, it approves the review."""
+        return await self._operate("waive_requirement", locals())
+
+    async def settle_waiver(
+        self,
+        review_id: str,
+        *,
+        verdict: Literal["approved", "objects"],
+        project: str | None = None,
+        idempotency_key: str | None = None,
+        need: str | None = None,
+        reason: str | None = None,
+        reviewer_id: str | None = None,
+        proof: str | None = None,
+    ) -> reviews_answers.ReviewStatus:
+        """Review a waived requirement after the fact: the change is good, and the debt over; or not, and a person looks. For those whose approval the policy would have taken."""
+        return await self._operate("settle_waiver", locals())
+
     async def close_review(
         self,
         review_id: str,

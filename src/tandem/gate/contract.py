@@ -564,6 +564,12 @@ class GateDecision:
     signed: Annotated[
         str | None, Field(description="The signature that the commit carries: this broker's, or the one that counted.")
     ] = None
+    owed: Annotated[
+        tuple[str, ...],
+        Field(
+            description="Waived requirements of these reviews that are still to be reviewed; an override to be seen."
+        ),
+    ] = ()
 
 
 OPERATIONS = (

@@ -21,7 +21,7 @@ from tandem.gate.contract import CheckGate, GateChange, GateDecision, PathDecisi
 from tandem.gate.rules import CommitRow, names
 from tandem.git.changes import Change
 from tandem.git.raw import digest_of
-from tandem.reviews import checks, contents, grounds, seats
+from tandem.reviews import checks, contents, grounds, seats, waiver_rules
 from tandem.reviews import queries as review_queries
 from tandem.reviews.approvals import Approval, Cover, inverse
 from tandem.reviews.check_rules import Hold
@@ -67,6 +67,7 @@ class _Found:
         whole: Why all of it passes, as a kind and in words: a signer's broker approved it, or a person let it through.
         commits: Commits that it may be the rollback of.
         branches: The base branches of the project's gate.
+        owed: Of an override that no person has seen, that one has to.
     """
 
     ending: Mapping[tuple[str, str], Sequence[tuple[str, int, str]]]
@@ -81,6 +82,7 @@ class _Found:
     whole: tuple[Kind, str] | None = None
     commits: Sequence[CommitRow] = ()
     branches: tuple[str, ...] = ()
+    owed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +136,16 @@ async def check_gate(services: Services, _caller: Caller, request: CheckGate) ->
         decision, held = await judge(services, request, settings[0], asked, check)
         if by_now := await _held_by_now(services, request.project, held):
             decision, _ = await judge(services, request, settings[0], asked._replace(held=by_now), check)
-        return decision
+        return replace(decision, owed=decision.owed + await _owed(services, decision.review_ids))
+
+
+async def _owed(services: Services, review_ids: Sequence[str]) -> tuple[str, ...]:
+    """The waived requirements of these reviews that are still owed, in words."""
+    if not review_ids:
+        return ()
+    now = services.clock.now_us()
+    owing = await services.store.read(lambda unit: review_queries.list_owing(unit, review_ids))
+    return tuple(f"{one.id}: {debt.words(now)}" for one in owing for debt in waiver_rules.owed(one))
 
 
 async def _tips(services: Services, request: CheckGate, named: Iterable[str]) -> dict[str, frozenset[str]]:
@@ -245,7 +256,7 @@ def _answer(
     found = _look(known, unit, services, question, asked)
     judged = question.judged
     if found.whole is not None:
-        decision = replace(_passed(question, *found.whole), signed=found.signature)
+        decision = replace(_passed(question, *found.whole), signed=found.signature, owed=found.owed)
     elif len(found.covered) != len(judged):
         missing = [change.path for change in judged if change.path not in found.covered]
         reason = (
@@ -325,7 +336,9 @@ def _look(known: Approvals, unit: Unit, services: Services, question: _Question,
         found = replace(found, unsigned=problem)
     override = queries.find_override_of(unit, project, digest)
     if override is not None:
-        return replace(found, whole=("overridden", f"let through by {override.overridden_by}: {override.reason}"))
+        words = f"let through by {override.overridden_by}: {override.reason}"
+        owed = () if queries.is_seen(unit, override) else (f"{override.id}: no person has seen it yet: {words}",)
+        return replace(found, whole=("overridden", words), owed=owed)
     missing = [change for change in judged if change.path not in covered]
     concerned = _concerned(unit, project, digest, missing)
     found = replace(found, instead=_instead(unit, project, missing[:_HINTS]), concerned=concerned)

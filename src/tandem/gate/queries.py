@@ -49,6 +49,11 @@ _by_digest = Statement(
 )
 
 
+_seen = Statement(
+    select(_e.seq).where(_e.subject == bindparam("subject"), _e.kind == EventKind.OVERRIDE_SEEN.value).limit(1)
+)
+
+
 @cache
 def _unseen(*, project: bool) -> Statement:
     # Few enough to be looked through: for each, a person typed the project's name.
@@ -111,6 +116,11 @@ def find_override(unit: Unit, project: str, override_id: str) -> Override | None
 def find_override_of(unit: Unit, project: str, digest: str) -> Override | None:
     """An override of a difference, if there is one; of several, always the same."""
     return unit.find(Override, _by_digest, project=project, digest=digest)
+
+
+def is_seen(unit: Unit, override: Override) -> bool:
+    """Whether any person has seen an override."""
+    return bool(unit.all(_seen, subject=override.subject))
 
 
 def list_unseen(unit: Unit, person: str, *, project: str | None, since_us: int, limit: int) -> list[Override]:

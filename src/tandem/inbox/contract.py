@@ -50,7 +50,7 @@ class InboxItem:
                 "Why it is there. Your turn: `review` (nobody reviews it), `approve` (the policy asks for a person), "
                 "`verdict` (you hold it), "
                 "`answer`, `decide` (a counter-patch), `revise`, `apply`, `revert` (it was rejected), `draft` (a "
-                "remark that is not sent). "
+                "remark that is not sent), `owed` (the review after the fact of a waived requirement). "
                 "Waiting: `queued` (for a reviewer), `reviewing`, `proposer`. Problems: `attention` "
                 "(a person decides), `escalate` (too many rounds), `revert` (rejected, and its commits stand); of a "
                 "pool `paused`, `rate_limited`, `circuit_open`, `lost` (for a day) and `stuck` (it runs and took "

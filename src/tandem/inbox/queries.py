@@ -24,7 +24,7 @@ _t = review_tables.taken_back.c
 _b = review_tables.rollbacks.c
 _newer = gate_tables.commits.alias("newer")
 
-Special = Literal["own", "offered", "held", "attention", "escalated", "rejected", "overdue"]
+Special = Literal["own", "offered", "held", "attention", "escalated", "rejected", "overdue", "owed"]
 
 LOOK_LIMIT: Final = 5_000
 """Open reviews that one look for special ones goes through at most: where more are open, nobody tidies up."""
@@ -47,6 +47,7 @@ _SPECIAL: Final[dict[Special, tuple[Any, Any]]] = {
     "escalated": (_r.state == State.CHANGES_REQUESTED.value, _r.objections >= MOST_OBJECTIONS),
     "rejected": (_r.state == State.REJECTED.value, true()),
     "overdue": (_held, _r.lease_expires_at <= bindparam("before")),
+    "owed": (text(review_tables.OWED), true()),
 }
 _OF_PROPOSER: Final = frozenset({"own", "offered"})
 _d = review_tables.drafts.c

@@ -34,7 +34,16 @@ from tandem.store.base import Unit
 SCAN_LIMIT: Final = 1_000
 """Open reviews of each side's turn that are looked at; beyond it only those that concern the person, or are wrong."""
 
-_SPECIAL: Final[tuple[Special, ...]] = ("own", "offered", "held", "attention", "escalated", "rejected", "overdue")
+_SPECIAL: Final[tuple[Special, ...]] = (
+    "own",
+    "offered",
+    "held",
+    "attention",
+    "escalated",
+    "rejected",
+    "overdue",
+    "owed",
+)
 _SIDES: Final = ("reviewer", "proposer")
 
 
@@ -172,13 +181,13 @@ def _open(
     names = Names.of(person, by_token=by_token)
     sides = [inbox.list_open(unit, side, names=names, project=project, limit=SCAN_LIMIT) for side in _SIDES]
     found = {review.id: (review, authored) for side in sides for review, authored in side}
-    if any(len(side) == SCAN_LIMIT for side in sides):
-        before = now_us - rules.OVERDUE_SECONDS * MICROSECONDS
-        for special in _SPECIAL:
-            rows = inbox.list_special(
-                unit, special, person=person, names=names, project=project, limit=limit + 1, before_us=before
-            )
-            found.update((review.id, (review, authored)) for review, authored in rows)
+    before = now_us - rules.OVERDUE_SECONDS * MICROSECONDS
+    # Debts stand on closed reviews, too.
+    for special in _SPECIAL if any(len(side) == SCAN_LIMIT for side in sides) else ("owed",):
+        rows = inbox.list_special(
+            unit, special, person=person, names=names, project=project, limit=limit + 1, before_us=before
+        )
+        found.update((review.id, (review, authored)) for review, authored in rows)
     return sorted(found.values(), key=lambda one: rules.rank(one[0], person))
 
 

@@ -11,11 +11,12 @@ from tandem.core.clock import MICROSECONDS
 from tandem.gate.rules import Override
 from tandem.pool.rules import Pool, Reviewer, circuit_seconds, failure_cause, next_try, plainly
 from tandem.present.words import duration
+from tandem.reviews import waiver_rules
 from tandem.reviews.rules import NO_VERDICT, Review, State, next_action
 
 ListName = Literal["your_turn", "waiting", "problems"]
 Why = Literal[
-    "review", "approve", "verdict", "answer", "decide", "revise", "apply", "draft",
+    "review", "approve", "verdict", "answer", "decide", "revise", "apply", "draft", "owed",
     "queued", "reviewing", "proposer",
     "attention", "escalate", "revert", "stuck", "paused", "rate_limited", "circuit_open", "lost", "overridden",
 ]  # fmt: skip
@@ -101,14 +102,23 @@ def rank(review: Review, person: str) -> tuple[bool, int, int, str]:
 
 def place(review: Review, around: InboxContext) -> Placement:
     """Where an open review stands; a problem is nothing else besides."""
-    return _problem(review, around) or _turn(review, around) or _waiting(review, around)
+    return _problem(review, around) or _owed(review, around) or _turn(review, around) or _waiting(review, around)
+
+
+def _owed(review: Review, around: InboxContext) -> Placement | None:
+    """Where a review stands that lacks one after the fact; its author goes on with it as with any other."""
+    owed = waiver_rules.owed(review)
+    if not owed or (around.authored and review.turn is not None):
+        return None
+    detail = "; ".join(one.words(around.now_us) for one in owed)
+    return Placement("waiting" if around.authored else "your_turn", "owed", owed[0].waived_at, detail=detail)
 
 
 def _problem(review: Review, around: InboxContext) -> Placement | None:
     since = waits_since(review)
     if review.awaits_person is not None and review.awaits_person == around.seat:
         by = around.authored or around.seated
-        detail = plainly(around.seat)
+        detail = plainly(review.awaits_person)
         return Placement("waiting" if by else "your_turn", "queued" if by else "approve", since, detail=detail)
     if review.awaits_person is not None:
         return _attention(review, review.awaits_person, around.pool or around.blocked)

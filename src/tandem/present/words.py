@@ -22,6 +22,7 @@ WHY = {
     "attention": "needs a person",
     "escalate": "three rounds without agreement",
     "revert": "rejected after it was committed",
+    "owed": "a review is owed",
 }
 """What the codes of an inbox's `why` mean, of reviews."""
 

@@ -38,6 +38,7 @@ from tandem.git.changes import AffectedFile
 from tandem.present.shape import Shown
 from tandem.reviews.check_contract import CheckView, ConflictWith, GroundView, UnapprovedRange
 from tandem.reviews.finding_contract import FindingCounts, FindingView, LessonView
+from tandem.reviews.waiver_contract import DebtView
 
 Files = Annotated[tuple[AffectedFile, ...], Field(description="The files that the content touches.")]
 LeaseEnd = Annotated[str, Field(description="When the claim ends unless it is renewed.")]
@@ -178,6 +179,9 @@ class ReviewStatus(Onward, Work, ReviewPlace):
         Field(description="Rounds to which a reviewer objected, since a person last decided; after three one decides."),
         Shown("hidden"),
     ] = 0
+    owed: Annotated[
+        tuple[DebtView, ...], Field(description="Waived requirements that are still to be reviewed after the fact.")
+    ] = ()
 
 
 @dataclass(frozen=True, slots=True)

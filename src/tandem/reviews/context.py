@@ -86,6 +86,11 @@ async def key_of(services: Services, stated: str | None, facts: Sequence[object]
     return None
 
 
+async def is_proved(services: Services, caller: Caller, stated: str | None, facts: Sequence[object]) -> bool:
+    """Whether a person decides: by an access token, on a page, or with the proof that a command seals."""
+    return caller.access is not None or caller.is_page or await key_of(services, stated, facts) is not None
+
+
 def threshold_of(unit: Unit, services: Services, project: str, review: Review | None = None) -> str:
     """From which severity on an open finding keeps an approval back; of a review by its policy, where that is lower."""
     found = (one.threshold(unit, project) for one in services.participants)

@@ -19,6 +19,7 @@ from tandem.contract.operation import (
 from tandem.reviews import answers
 from tandem.reviews import requests as ask
 from tandem.reviews.tally_contract import Statistics
+from tandem.reviews.waiver_contract import SettleWaiver, WaiveRequirement
 
 OPERATIONS = (
     Operation("create_review", "review", "create", ask.CreateReview, answers.ReviewCreated, PROPOSER, WRITE),
@@ -62,6 +63,10 @@ OPERATIONS = (
         answers.ApprovalWithdrawn,
         REVIEWER | OPERATOR | ADMIN,
         WRITE,
+    ),
+    ForPeople("waive_requirement", "review", "waive", WaiveRequirement, answers.ReviewStatus, OPERATOR | ADMIN, WRITE),
+    Unlisted(
+        "settle_waiver", "review", "settle", SettleWaiver, answers.ReviewStatus, REVIEWER | OPERATOR | ADMIN, WRITE
     ),
     Operation("close_review", "review", "close", ask.CloseReview, answers.ReviewClosed, PROPOSER, REPEATABLE_WRITE),
     Operation("get_review_timeline", "review", "timeline", ask.GetReviewTimeline, answers.Timeline, OPERATOR, READ),

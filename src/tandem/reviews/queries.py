@@ -36,7 +36,7 @@ from tandem.reviews.rounds import CounterPatch, Message, Round, Verdict
 from tandem.reviews.rules import Review, State
 from tandem.store import tables as log_tables
 from tandem.store.base import Unit
-from tandem.store.statement import Statement, aside, equal, insert_if_new, stated
+from tandem.store.statement import Statement, among, aside, equal, in_pieces, insert_if_new, stated
 
 _r = tables.reviews.c
 _held = _r.state.in_([State.CLAIMED.value, State.IN_REVIEW.value])
@@ -73,6 +73,7 @@ _open_of_content = Statement(
     .order_by(_r.event_seq.desc())
     .limit(1)
 )
+_owing = Statement(select(tables.reviews).where(among(_r.id), text(tables.OWED)).order_by(_r.id))
 REVIEW_COLUMNS: Final = len(_r)
 _ROUND_NAMES: Final = tuple(column.name for column in tables.rounds.c)
 _child = tables.reviews.alias("children").c
@@ -474,6 +475,11 @@ _alike_checks = Statement(
 def list_checks(unit: Unit, review_id: str, number: int) -> tuple[CheckRun, ...]:
     """The checks of a round, in the order of their file."""
     return tuple(unit.list_of(CheckRun, _checks_of_round, review_id=review_id, round=number))
+
+
+def list_owing(unit: Unit, review_ids: Sequence[str]) -> list[Review]:
+    """Those of these reviews that owe one after the fact."""
+    return [one for some in in_pieces(review_ids) for one in unit.list_of(Review, _owing, **some)]
 
 
 def list_unfinished_checks(unit: Unit, project: str | None, limit: int) -> list[CheckRun]:

@@ -83,6 +83,10 @@ class Action(StrEnum):
     """reviewer: `submit_verdict` with `approved`, where the policy needs somebody else's approval, too"""
     APPROVE_BY_RULE = "approve_by_rule"
     """broker: the checks passed, and the policy needs nothing else"""
+    WAIVE = "waive"
+    """person: `waive_requirement`, where others are still missing, or it is approved already"""
+    APPROVE_BY_WAIVER = "approve_by_waiver"
+    """person: `waive_requirement` of the last one that is missing"""
     REQUEST_CHANGES = "request_changes"
     """reviewer: `submit_verdict` with `changes_requested`"""
     REJECT = "reject"
@@ -177,6 +181,8 @@ TABLE: dict[Action, dict[State, Step]] = {
     Action.APPROVE: _held(Step(_S.APPROVED, guard=Guard.HOLDER)),
     Action.TAKE_SEAT: _held(Step(_S.PENDING, new_generation=True, guard=Guard.HOLDER)),
     Action.APPROVE_BY_RULE: {_S.PENDING: Step(_S.APPROVED)},
+    Action.WAIVE: dict.fromkeys((_S.PENDING, *_HELD, _S.APPROVED), _STAYS),
+    Action.APPROVE_BY_WAIVER: {_S.PENDING: Step(_S.APPROVED), **_held(Step(_S.APPROVED, new_generation=True))},
     Action.REQUEST_CHANGES: _held(Step(_S.CHANGES_REQUESTED, guard=Guard.HOLDER)),
     Action.REJECT: _held(Step(_S.REJECTED, guard=Guard.HOLDER)),
     Action.ACCEPT_COUNTER_PATCH: {
@@ -201,6 +207,10 @@ TABLE: dict[Action, dict[State, Step]] = {
         _S.CLOSED: _STAYS,
     },
 }
+
+
+_OF_POLICY = frozenset({Action.APPROVE_BY_RULE, Action.WAIVE, Action.APPROVE_BY_WAIVER})
+"""These happen only where a project has a policy: no refusal offers them."""
 
 
 class Review(NamedTuple):
@@ -313,6 +323,10 @@ class Review(NamedTuple):
     """Who approved this content already while others still have to, as JSON; None while it is no one."""
     by_checks: int = 0
     """1 while the policy needs nothing but passed checks: no reviewer is wanted."""
+    waived: str | None = None
+    """The requirements that were waived for this content, as JSON; None while there are none."""
+    owed_until: int | None = None
+    """When the first of them is due that is not reviewed after the fact; None if there is none."""
 
     @property
     def subject(self) -> str:
@@ -401,7 +415,7 @@ def allowed_targets(state: State) -> list[str]:
 
 def allowed_actions(state: State) -> list[str]:
     """The actions that somebody may take in a state, in table order."""
-    return [action for action, row in TABLE.items() if state in row and action is not Action.APPROVE_BY_RULE]
+    return [action for action, row in TABLE.items() if state in row and action not in _OF_POLICY]
 
 
 def _hint(review: Review) -> str:

@@ -16,7 +16,7 @@ import orjson
 from tandem.contract.access import Names
 from tandem.contract.caller import Caller
 from tandem.errors import Forbidden, RequirementMissing
-from tandem.reviews import finding_queries, grounds, writing
+from tandem.reviews import finding_queries, grounds, waiver_rules, writing
 from tandem.reviews import queries as reviews
 from tandem.reviews.check_rules import PASSED, CheckRun, CheckStatus, Hold, outcome
 from tandem.reviews.contents import Content
@@ -46,6 +46,7 @@ class Seat(NamedTuple):
         family: The client that gave it, such as `codex`; `RULE` for the policy's own, None if that is not known.
         verdict_id: The verdict.
         owns: The owners of paths that they are, as CODEOWNERS names them.
+        waives: The need that a person waived, which is all that this seat fills; None for an approval.
     """
 
     by: str
@@ -53,6 +54,7 @@ class Seat(NamedTuple):
     family: str | None
     verdict_id: str = ""
     owns: Sequence[str] = ()
+    waives: str | None = None
 
 
 @lru_cache(maxsize=16)
@@ -96,6 +98,8 @@ def _without(known: Requirements, seats: Sequence[Seat], proposed_by: str | None
 
 def _fits(word: str, seat: Seat, proposed_by: str | None) -> bool:
     """Whether somebody's approval can be what a word of the policy asks for."""
+    if seat.waives is not None:
+        return seat.waives == word
     if word == policy.UNREADABLE or seat.family == RULE:
         return False
     if word.startswith(policy.OWNED_BY):
@@ -179,6 +183,8 @@ def begun(review: Review, current: Round, content: Content, before: Review | Non
     begins = review._replace(
         needs=known and known.as_json(),
         seats=_stored(filled(before)) if is_same and before is not None and known is not None else None,
+        waived=before.waived if is_same and before is not None else None,
+        owed_until=before.owed_until if is_same and before is not None else None,
         by_checks=int(known is not None and known.only_checks and runs_any),
     )
     return with_turn(begins._replace(attention=attention or waits(begins)))
@@ -230,7 +236,17 @@ def check(review: Review, seat: Seat, names: Names) -> None:
 def _left_with(review: Review, *more: Seat) -> tuple[Need, ...]:
     known = review.requirements
     proposed_by = family(review.agent_type, review.proposer_id)
-    return () if known is None else _without(known, (*filled(review), *more), proposed_by)
+    return () if known is None else _without(known, (*_filled_or_waived(review), *more), proposed_by)
+
+
+def _filled_or_waived(review: Review) -> tuple[Seat, ...]:
+    waivers = (Seat(one.by, is_person=True, family=None, waives=one.need) for one in waiver_rules.waived(review))
+    return (*filled(review), *waivers)
+
+
+def fits(review: Review, word: str, seat: Seat) -> bool:
+    """Whether somebody's approval can be what a word of a review's policy asks for."""
+    return _fits(word, seat, family(review.agent_type, review.proposer_id))
 
 
 def refused(review: Review, why: str) -> RequirementMissing:
@@ -271,17 +287,19 @@ def held(unit: Unit, asked: grounds.Asked, review_id: str, number: int) -> Hold 
         known = review.requirements
         if known is None or known.source != rules.source:
             known = _needed(rules, review, current)
-        if left := _without(known, filled(review), family(review.agent_type, review.proposer_id)):
+        if left := _without(known, _filled_or_waived(review), family(review.agent_type, review.proposer_id)):
             words = f"the policy asks for more: {'; '.join(one.words for one in left)}"
             return Hold(words, is_pending=False, code=RequirementMissing.code)
-        if _asks_for_checks(known, review) and not _have_passed(runs):
+        if lacks_checks(known, review, runs):
             words = "the policy asks for passed checks, and none has passed"
             return Hold(words, is_pending=True, code=RequirementMissing.code)
     return None
 
 
-def _asks_for_checks(known: Requirements, review: Review) -> bool:
-    """Whether checks have to have passed; where they alone would do, a reviewer's approval does, too."""
+def lacks_checks(known: Requirements, review: Review, runs: Sequence[CheckRun]) -> bool:
+    """Whether checks have to have passed and have not; where they alone would do, a reviewer's approval does, too."""
+    if _have_passed(runs) or any(one.need == policy.CHECKS for one in waiver_rules.waived(review)):
+        return False
     by_reviewer = any(one.family != RULE for one in filled(review))
     return any(one.word == policy.CHECKS for one in known.needs) and not (known.only_checks and by_reviewer)
 

@@ -12,6 +12,7 @@ from tandem.reviews.rules import Review, Rollback
 from tandem.store.tables import metadata, partial_index, record_table
 
 CLOSED_WITH_CONTENTS = "state = 'closed' AND removed_at IS NULL"
+OWED = "owed_until IS NOT NULL AND approved_round IS NOT NULL"
 
 reviews = record_table(
     "reviews",
@@ -29,6 +30,7 @@ reviews = record_table(
     partial_index("ix_reviews_parent", "parent_id", where="parent_id IS NOT NULL"),
     partial_index("ix_reviews_turn", "turn", "priority", "created_at", "id", where="turn IS NOT NULL"),
     partial_index("ix_reviews_attention", "priority", "created_at", "id", where="attention IS NOT NULL"),
+    partial_index("ix_reviews_owed", "priority", "created_at", "id", where=OWED),
     partial_index("ix_reviews_closed", "event_seq", where=CLOSED_WITH_CONTENTS),
     partial_index("ix_reviews_removed", "removed_seq", where="removed_seq IS NOT NULL"),
     small=(

@@ -24,7 +24,7 @@ from tandem.reviews import queries as reviews
 from tandem.reviews.answers import ApprovalWithdrawn, VerdictGiven
 from tandem.reviews.claim_rules import decides_for_all
 from tandem.reviews.claims import admit, take
-from tandem.reviews.context import Decision, Services, is_by_person, key_of
+from tandem.reviews.context import Decision, Services, is_by_person, is_proved
 from tandem.reviews.requests import SubmitVerdict, WithdrawApproval
 from tandem.reviews.rounds import Round, Verdict, objected, record_speaker, verdict_on, with_turn
 from tandem.reviews.rules import Action, Review, State, Step, allowed_actions, allowed_targets, step
@@ -122,10 +122,7 @@ def _tell(unit: Unit, services: Services, decision: Decision) -> None:
 
 
 async def _is_proved(services: Services, caller: Caller, request: SubmitVerdict) -> bool:
-    """Whether a person decides: by an access token, on a page, or with the proof that a command seals."""
-    if caller.access is not None or caller.is_page:
-        return True
-    return await key_of(services, request.proof, proof.verdict_facts(request.model_dump())) is not None
+    return await is_proved(services, caller, request.proof, proof.verdict_facts(request.model_dump()))
 
 
 def _seated(
@@ -339,6 +336,9 @@ def _withdrawn(before: Review, given: Verdict) -> Review:
         outcome=found.outcome,
         approved_round=None,
         seats=None,
+        waived=None,
+        owed_until=None,
+        attention=None,
         verdict=given.verdict,
         verdict_reason=given.reason,
         verdict_id=given.id,

@@ -13,7 +13,7 @@ from tandem.contract.answer import shown
 from tandem.core.clock import isoformat
 from tandem.git.changes import AffectedFile
 from tandem.present.words import PRIORITIES
-from tandem.reviews import checks, finding_queries, finding_rules, grounds, seats
+from tandem.reviews import checks, finding_queries, finding_rules, grounds, seats, waiver_rules
 from tandem.reviews import queries as reviews
 from tandem.reviews import report_queries as reports
 from tandem.reviews.answers import CounterPatchView, EventView, NoReviewer, Proposal, ReviewRow, ReviewStatus
@@ -23,6 +23,7 @@ from tandem.reviews.finding_contract import FindingCounts
 from tandem.reviews.queries import RoundContent
 from tandem.reviews.rounds import CounterPatch
 from tandem.reviews.rules import MOST_OBJECTIONS, Review, State, next_action
+from tandem.reviews.waiver_contract import DebtView
 from tandem.rulings import next_steps
 from tandem.rulings.state import FOLLOWED
 from tandem.store.base import Unit
@@ -170,8 +171,23 @@ def status(unit: Unit, services: Services, review: Review, cursor: str, *, chang
         changed=changed,
         cursor=cursor,
         findings=findings,
+        owed=_owed(review, services.clock.now_us()),
         closed_reason=reports.find_close_reason(unit, review.id) if review.state == State.CLOSED else None,
         **_next(unit, services, review, about, findings if review.state in _ASKED else None),
+    )
+
+
+def _owed(review: Review, now_us: int) -> tuple[DebtView, ...]:
+    return tuple(
+        shown(
+            DebtView,
+            one,
+            words=one.words(now_us),
+            until=isoformat(one.until),
+            overdue=one.until < now_us,
+            waived_by=one.by,
+        )
+        for one in waiver_rules.owed(review)
     )
 
 

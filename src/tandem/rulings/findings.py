@@ -43,6 +43,7 @@ class CommitFinding(NamedTuple):
         paths: Of what does not pass, with the reason for each.
         exempt: The paths that need no review.
         code: The broker's code, if everything is approved and only a check keeps it back; else None.
+        owed: The waived requirements of the reviews that are still to be reviewed, in words.
         taken_back_by: If everything was approved, and nothing but later approvals took that back: their reviews.
     """
 
@@ -53,6 +54,7 @@ class CommitFinding(NamedTuple):
     exempt: frozenset[str] = frozenset()
     code: str | None = None
     taken_back_by: frozenset[str] = frozenset()
+    owed: tuple[str, ...] = ()
 
     @property
     def passes(self) -> bool:
@@ -154,4 +156,6 @@ def _found(decision: dict[str, Any]) -> CommitFinding:
     kinds = {one["kind"] for one in decision["paths"]}
     as_a_whole = next((kind for kind in (_OVERRIDDEN, SIGNED) if kind in kinds), None)
     verdict = as_a_whole or (_EXEMPT if kinds == {_EXEMPT} else "approved")
-    return CommitFinding(verdict, decision["reason"], reviews, exempt=exempt)
+    # Brokers of earlier versions know of no waivers.
+    owed = tuple(decision.get("owed", ()))
+    return CommitFinding(verdict, decision["reason"], reviews, exempt=exempt, owed=owed)

@@ -147,6 +147,16 @@ def verdict_facts(request: Mapping[str, Any]) -> list[object]:
     return ["submit_verdict", *(request.get(name) for name in ("review_id", "verdict", "reviewer_id", "reason"))]
 
 
+def waiver_facts(review_id: str, need: str, number: int, until: str, by: str | None, reason: str) -> list[object]:
+    """The facts of a person who waives a requirement for a round by a command."""
+    return ["waive_requirement", review_id, need, number, until, by, reason]
+
+
+def settling_facts(review_id: str, need: str | None, verdict: str, by: str | None, reason: str | None) -> list[object]:
+    """The facts of a person who reviews a waived requirement by a command."""
+    return ["settle_waiver", review_id, need, verdict, by, reason]
+
+
 def seal(key: str, facts: Sequence[object]) -> str:
     """The keyed hash of what a person decided, in hexadecimal digits.
 

@@ -31,6 +31,7 @@ from tandem.reviews import (
     reports,
     search,
     verdicts,
+    waivers,
 )
 from tandem.reviews import (
     files as round_files,
@@ -69,6 +70,7 @@ MODULES: Final = (
     search,
     sessions,
     verdicts,
+    waivers,
     webhooks,
 )
 """The services that have operations."""

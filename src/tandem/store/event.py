@@ -54,6 +54,14 @@ class EventKind(StrEnum):
     """The holder gave remarks without deciding, and keeps the claim."""
     APPROVAL_WITHDRAWN = "approval_withdrawn"
     """An approval was withdrawn, and the gate no longer opens for it: `reason`, `round`, and `approved_by`."""
+    REQUIREMENT_WAIVED = "requirement_waived"
+    """A person let the review go without something that the policy asks for: `need`, `reason`, and it is owed `until`
+    then.
+    """
+    WAIVER_SETTLED = "waiver_settled"
+    """Somebody reviewed after the fact the `need` that was waived: the debt is over."""
+    WAIVER_OBJECTED = "waiver_objected"
+    """Somebody reviewed it and objects, with a `reason`: the debt stays, and a person looks."""
     COUNTER_PATCH_PROPOSED = "counter_patch_proposed"
     """A verdict came with a replacement for the round's content."""
     COUNTER_PATCH_ACCEPTED = "counter_patch_accepted"

@@ -99,7 +99,7 @@ async def show(
 
 _INBOX_ROWS = 100
 _ACTIONS = {
-    **dict.fromkeys(("review", "attention"), "Review"),
+    **dict.fromkeys(("review", "attention", "owed"), "Review"),
     **dict.fromkeys(("decide", "escalate"), "Decide"),
     "approve": "Review",
     "verdict": "Give a verdict",

@@ -14,6 +14,7 @@ REVISIONS: Final = (
     "0031_finding_authors",
     "0032_objections",
     "0033_seats",
+    "0034_waivers",
 )
 """Every revision, so that a database can be judged without importing Alembic. A test compares them."""
 

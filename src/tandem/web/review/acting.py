@@ -41,7 +41,7 @@ _BESIDES = {
 _CONTENT = {"review_revised", "counter_patch_accepted", "change_rolled_back"}
 _HOLD = {"review_claimed", "claim_released", "review_reclaimed"}
 _SAID = {"message_sent", "verdict_comment"}
-_DECIDED = {"verdict_submitted", "approval_withdrawn", "review_closed"}
+_DECIDED = {"verdict_submitted", "approval_withdrawn", "review_closed", "requirement_waived"}
 _PATCH = {"counter_patch_proposed", "counter_patch_rejected", "counter_patch_superseded"}
 _FOUND = {"finding_answered", "finding_settled"}
 _ATTENTION = {"attention_raised", "attention_cleared"}
@@ -140,6 +140,9 @@ _REST = {
     "counter_patch_superseded": "let the counter-patch be overtaken",
     "approval_withdrawn": "withdrew the approval",
     "review_closed": "closed it",
+    "requirement_waived": "waived a requirement",
+    "waiver_settled": "reviewed a waived requirement",
+    "waiver_objected": "objects to a waived requirement",
     "attention_raised": "left it to a person",
     "attention_cleared": "had it go on",
     "change_rolled_back": "reverted the change",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, cast
 
@@ -11,6 +12,7 @@ import orjson
 from starlette.responses import JSONResponse, Response
 
 from tandem.errors import InvalidInput, TandemError
+from tandem.reviews import waiver_rules
 from tandem.reviews.answers import ClaimRenewed
 from tandem.reviews.finding_contract import GivenFinding
 from tandem.reviews.finding_rules import ANSWERS, SAID_BY_FINDINGS, SEE_FINDINGS
@@ -223,6 +225,18 @@ def _withdrawal(request: PageRequest) -> dict[str, Any]:
     return {**_reason(request), "withdrawn_by": request.person.name}
 
 
+def _waiver(request: PageRequest) -> dict[str, Any]:
+    due = datetime.now(tz=UTC) + timedelta(days=min(request.number("days") or 0, waiver_rules.MOST_DAYS))
+    # A day, so that the form sent twice says the same.
+    stated = {"need": request.form.get("need", "").strip(), "until": due.date().isoformat()}
+    return {**_reason(request), **stated, "waived_by": request.person.name, "round": request.number("on_round")}
+
+
+def _settlement(request: PageRequest) -> dict[str, Any]:
+    stated = {"verdict": request.form.get("verdict", ""), "need": request.form.get("need") or None}
+    return {**_reason(request), **stated, "reviewer_id": request.person.name}
+
+
 def _checks(request: PageRequest) -> dict[str, Any]:
     name = request.form.get("check")
     return {"checks": [name] if name else None}
@@ -242,6 +256,8 @@ ACTS: Mapping[str, Act] = {
     "accept": Act("accept_counter_patch", JUDGING, _decide),
     "reject": Act("reject_counter_patch", JUDGING, _decide),
     "withdraw": Act("withdraw_approval", JUDGING, _withdrawal),
+    "waive": Act("waive_requirement", JUDGING, _waiver),
+    "owed": Act("settle_waiver", JUDGING, _settlement),
     "close": Act("close_review", JUDGING, _reason),
     "checks": Act("run_checks", RERUNNING, _checks),
     "retry": Act("retry_review", RETRYING, lambda _: {}),

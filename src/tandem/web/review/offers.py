@@ -31,7 +31,8 @@ class AvailableActions:
     Attributes:
         against: The reason against each action, in words for the person; empty if it may be done. `release` is for
             renewing, too, `verdict` for findings and counter-patches, `decide` for accepting or rejecting the
-            pending counter-patch, `withdraw` for the approval, `answer` for answering a question from the side,
+            pending counter-patch, `withdraw` for the approval, `waive` for a requirement that is missing, `owed` for
+            the review after the fact of one, `answer` for answering a question from the side,
             `speak` for a message in the proposer's place, `settle` for findings as a reviewer, `account` for what
             the proposer says of them.
         side: The side that the person speaks for in the discussion.
@@ -81,6 +82,8 @@ def offers(view: ReviewView) -> AvailableActions:
     }
     against = {name: why_not or _without_role(view, role) for name, (role, why_not) in found.items()}
     against["withdraw"] = _withdraw(view)
+    against["waive"] = _waive(view)
+    against["owed"] = _owed(view)
     question = next((one for one in view.discussion if one.id == view.status.question_id), None)
     asked = f"Sent. {_next_speaker(view, side)}" if question is not None and question.author == view.person else ""
     return AvailableActions(against, side, not view.is_proposer, from_the_side, asked)
@@ -201,6 +204,21 @@ def _withdraw(view: ReviewView) -> str:
     if view.names.include(approver):
         return _without_role(view, Role.REVIEWER)
     return f"{reviewer_name(approver or '')} approved it, and withdraws that, or an operator does."
+
+
+def _waive(view: ReviewView) -> str:
+    takes_it = State(view.state) in (State.PENDING, State.CLAIMED, State.IN_REVIEW)
+    if not view.status.missing or not takes_it or not view.is_current:
+        return "No requirement is missing that could be waived."
+    return _without_role(view, Role.OPERATOR) if view.person else _NAMELESS
+
+
+def _owed(view: ReviewView) -> str:
+    if not view.status.owed:
+        return "No review after the fact is owed."
+    if not view.person:
+        return _NAMELESS
+    return "It is your own: somebody else reviews it." if view.is_author else ""
 
 
 def _retry(view: ReviewView) -> str:

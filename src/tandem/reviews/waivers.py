@@ -1,0 +1,247 @@
+"""Waiving what the policy asks for, and reviewing it after the fact."""
+
+from __future__ import annotations
+
+from tandem.contract.caller import Caller
+from tandem.core.clock import isoformat
+from tandem.errors import Forbidden, InvalidInput, InvalidTransition, ReasonRequired, RequirementMissing
+from tandem.reviews import claim_rules as claims
+from tandem.reviews import contents, counter_patches, findings, seats, views, waiver_rules, writing
+from tandem.reviews import queries as reviews
+from tandem.reviews.answers import ReviewStatus
+from tandem.reviews.check_rules import PASSED
+from tandem.reviews.context import Decision, Services, is_by_person, is_proved
+from tandem.reviews.requests import SubmitVerdict
+from tandem.reviews.rounds import record_speaker, verdict_on
+from tandem.reviews.rules import Action, Review, step
+from tandem.reviews.waiver_contract import SettleWaiver, WaiveRequirement
+from tandem.reviews.waiver_rules import Waiver
+from tandem.reviews.writing import Rows
+from tandem.rulings import policy, proof
+from tandem.store.base import Unit
+from tandem.store.context import transact
+from tandem.store.event import EventKind
+
+_APPROVED = "approved"
+
+
+async def waive_requirement(services: Services, caller: Caller, request: WaiveRequirement) -> ReviewStatus:
+    """Waive a requirement; when nothing else is missing, the review is approved with it.
+
+    Raises:
+        NotFound: There is no such review (in that project).
+        Forbidden: Nothing proves that a person decides.
+        StaleRound: Another round is the current one.
+        InvalidInput: The time has been, or is too far away.
+        InvalidTransition: It takes no waiver in its state, or of nothing that is missing.
+        OpenFindings: Open findings keep the approval back.
+    """
+    contents.check_text(services, "reason", request.reason)
+    stated = (request.need, request.round, request.until, request.waived_by, request.reason)
+    proved = await is_proved(services, caller, request.proof, proof.waiver_facts(request.review_id, *stated))
+    verdict_id = services.clock.new_id("vd")
+
+    def work(unit: Unit) -> ReviewStatus:
+        for participant in services.participants:
+            participant.lock(unit, request.review_id)
+        before = reviews.get(unit, request.review_id, request.project, lock=True)
+        by = request.waived_by or caller.operator
+        if not proved or not is_by_person(unit, services, caller, by):
+            raise _only_persons(before, request.need)
+        step(Action.WAIVE, before)
+        claims.check_round(before, request.round)
+        _check_missing(unit, before, request.need)
+        now = services.clock.now_us()
+        made = Waiver(request.need, by, request.reason, now, waiver_rules.due_us(request.until, now))
+        written = _waived(unit, before, made)
+        if written.approved_round is None and not seats.missing(written):
+            written = _approved(unit, services, caller, written, made, verdict_id)
+        return _answer(unit, services, written)
+
+    return await transact(services, caller, work)
+
+
+def _only_persons(review: Review, need: str) -> Forbidden:
+    return Forbidden(
+        "A waiver lets a change through without all that the policy asks for, which takes the proof that a person"
+        f" decides it: run 'tandem waive {review.id} {need} --until 3d --reason WHY' at a terminal, or open the page:"
+        f" tandem open {review.id}",
+        review_id=review.id,
+        needed="person",
+    )
+
+
+def _check_missing(unit: Unit, review: Review, need: str) -> None:
+    """Refuse to waive a need that the policy does not have, or that is met.
+
+    Raises:
+        InvalidTransition: It is not missing, or no waiver covers it.
+    """
+    known = review.requirements
+    runs = reviews.list_checks(unit, review.id, review.round)
+    missing = [one.word for one in seats.missing(review) if one.word != policy.UNREADABLE]
+    if known is not None and seats.lacks_checks(known, review, runs):
+        missing.append(policy.CHECKS)
+    if need not in missing:
+        listed = f"Missing are: {', '.join(missing)}." if missing else "Nothing is missing that could be waived."
+        raise InvalidTransition(
+            f"The policy does not wait for '{need}' here. {listed}",
+            review_id=review.id,
+            status=review.state,
+            missing=missing,
+        )
+    if need == policy.CHECKS and review.checks not in (None, PASSED):
+        raise InvalidTransition(
+            "No waiver covers a required check that has not passed; it keeps the gate closed:"
+            f" 'tandem checks list {review.id}' shows why.",
+            review_id=review.id,
+            status=review.state,
+            checks=review.checks,
+        )
+
+
+def _waived(unit: Unit, before: Review, made: Waiver) -> Review:
+    """The review with a waiver more, on record."""
+    after = waiver_rules.having(before, (*waiver_rules.waived(before), made))
+    if before.attention == seats.waits(before):
+        after = after._replace(attention=seats.waits(after))
+    data = {"need": made.need, "reason": made.reason, "until": isoformat(made.until), "round": before.round}
+    return writing.change_review(
+        unit,
+        before,
+        after._replace(updated_at=made.waived_at),
+        actor=made.by,
+        kind=EventKind.REQUIREMENT_WAIVED,
+        data={**data, "digest": before.digest},
+    )
+
+
+def _approved(
+    unit: Unit, services: Services, caller: Caller, before: Review, waiver: Waiver, verdict_id: str
+) -> Review:
+    """The review approved by its last waiver, as by a person's verdict: a holder's claim ends."""
+    by, now = waiver.by, waiver.waived_at
+    if before.held:
+        services.pool.take_over(unit, before, by, now)
+        before = reviews.get(unit, before.id, lock=True)
+    found = step(Action.APPROVE_BY_WAIVER, before)
+    reason = f"Waived by {by}: {policy.in_words(waiver.need)}, owed until {isoformat(waiver.until)}. {waiver.reason}"
+    given = verdict_on(before, verdict_id, _APPROVED, reason, by, now)
+    current = reviews.get_round(unit, before.id, before.round)
+    asked = SubmitVerdict(review_id=before.id, verdict=_APPROVED, reviewer_id=by)
+    ruling = findings.ruled(unit, services, before, caller, asked, given, ())
+    before = counter_patches.supersede(unit, before, actor=by, now_us=now, reason="the waiver")
+    ended = claims.end_claim(before, found, now)._replace(
+        reviewer_id=None,
+        # Who waived approves nothing: no seat is theirs.
+        seats=before.seats or "[]",
+        verdict=_APPROVED,
+        verdict_reason=reason,
+        verdict_id=given.id,
+        verdict_by=by,
+        decided_at=now,
+        approved_round=before.round,
+        attempts=0,
+        not_before=None,
+        attention=None,
+    )
+    data = {"verdict": _APPROVED, "reason": reason, "round": before.round, "digest": before.digest}
+    written = writing.change_review(
+        unit,
+        before,
+        record_speaker(ended, "reviewer", ruling.how),
+        actor=by,
+        kind=EventKind.VERDICT_SUBMITTED,
+        data={**data, "verdict_id": given.id, "waived": waiver.need},
+        rows=Rows(verdict=given, findings=ruling.findings),
+    )
+    for participant in services.participants:
+        participant.decided(unit, services, Decision(before, current, _APPROVED, by, now))
+    return written
+
+
+async def settle_waiver(services: Services, caller: Caller, request: SettleWaiver) -> ReviewStatus:
+    """Say what a review after the fact of something waived came to.
+
+    Raises:
+        NotFound: There is no such review (in that project).
+        InvalidInput: It does not say who reviewed it.
+        ReasonRequired: It objects without a reason.
+        InvalidTransition: Nothing of that is owed.
+        SelfApproval: It is their own content.
+        Forbidden: It takes the proof that a person reviewed it.
+        RequirementMissing: Theirs is not the approval that was waived, or they approved this content already.
+    """
+    contents.check_text(services, "reason", request.reason)
+    if request.verdict != _APPROVED and request.reason is None:
+        raise ReasonRequired("Say why: an objection needs a reason to act on.", field="reason")
+    stated = (request.need, request.verdict, request.reviewer_id, request.reason)
+    proved = await is_proved(services, caller, request.proof, proof.settling_facts(request.review_id, *stated))
+    by = request.reviewer_id or caller.agent
+    if by is None:
+        raise InvalidInput("Say who reviewed it: send reviewer_id.", field="reviewer_id")
+
+    def work(unit: Unit) -> ReviewStatus:
+        before = reviews.get(unit, request.review_id, request.project, lock=True)
+        waiver = _owed(before, request.need)
+        seat = seats.seat_of(unit, services, caller, by, is_proved=proved)
+        _check_may_settle(unit, caller, before, waiver, seat)
+        now = services.clock.now_us()
+        is_good = request.verdict == _APPROVED
+        objection = None if is_good else f"{by} objects: {request.reason}"
+        settled = {"settled_by": by, "settled_at": now} if is_good else {}
+        looked_at = seats.taken(before, seat) if is_good else before
+        after = waiver_rules.with_changed(looked_at, waiver._replace(**settled, objection=objection))
+        data = {"need": waiver.need, "reason": request.reason, "waived_by": waiver.by}
+        written = writing.change_review(
+            unit,
+            before,
+            after._replace(updated_at=now),
+            actor=by,
+            kind=EventKind.WAIVER_SETTLED if is_good else EventKind.WAIVER_OBJECTED,
+            data={**data, "round": before.round, "digest": before.digest},
+        )
+        return _answer(unit, services, written)
+
+    return await transact(services, caller, work)
+
+
+def _owed(review: Review, need: str | None) -> Waiver:
+    """The debt that is meant."""
+    owed = waiver_rules.owed(review)
+    found = [one for one in owed if need in (None, one.need)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        named = ", ".join(one.need for one in found)
+        raise InvalidInput(f"Several are owed; say which: {named}.", field="need", allowed=[one.need for one in found])
+    raise InvalidTransition(
+        f"No review after the fact of '{need}' is owed here." if need else "No review after the fact is owed here.",
+        review_id=review.id,
+        status=review.state,
+        owed=[one.need for one in owed],
+    )
+
+
+def _check_may_settle(unit: Unit, caller: Caller, review: Review, waiver: Waiver, seat: seats.Seat) -> None:
+    current = reviews.get_round(unit, review.id, review.round)
+    names = caller.names(seat.by)
+    claims.check_not_own(review, names, submitter=reviews.submitter(unit, current), current=current)
+    if seats.fits(review, waiver.need, seat):
+        if not any(names.include(one.by) for one in seats.filled(review)):
+            return
+        why = "You approved this content already: others have to"
+    elif seat.family is None and seats.fits(review, waiver.need, seat._replace(is_person=True)):
+        raise Forbidden(
+            f"{policy.in_words(waiver.need).capitalize()} is owed, which takes the proof that a person gives it: run"
+            f" 'tandem review settle {review.id} approved' at a terminal, or open the page: tandem open {review.id}",
+            review_id=review.id,
+            needed="person",
+        )
+    else:
+        why = f"Another review than yours is owed: {policy.in_words(waiver.need)}"
+    raise RequirementMissing(f"{why}.", review_id=review.id, missing=[{"need": waiver.need}])
+
+
+def _answer(unit: Unit, services: Services, review: Review) -> ReviewStatus:
+    return views.status(unit, services, review, services.waits.cursor(review.event_seq, unit), changed=True)

@@ -1,0 +1,238 @@
+"""Requirements of the policy that a person waives: the gate opens, and the debt stands until it is reviewed."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tandem.reviews.waiver_rules import Waiver
+from tandem.rulings import proof
+from tests.acceptance.checking import Checked, check, checked
+from tests.acceptance.reviewing import PROPOSER, edited
+from tests.acceptance.test_policy import BOTH, DOCUMENTS, allowed, approve, have
+from tests.databases import ON_BOTH_DATABASES
+from tests.repository.terminal import at_a_terminal
+
+PERSON = '[[rule]]\nname = "person"\nneeds = ["person"]\n'
+WHY = "The shop is down"
+
+
+def due(**ahead: int) -> str:
+    """A time to come."""
+    return (datetime.now(tz=UTC) + timedelta(**ahead or {"days": 3})).isoformat()
+
+
+def sealed(project: Checked, facts: list[object]) -> str:
+    """The proof of a person at a terminal."""
+    return proof.prove(proof.keys(str(project.broker.data_dir)), facts)
+
+
+def waive(project: Checked, review: str, need: str, *, proved: bool = True, **more: Any) -> dict[str, Any]:
+    """A waiver by ann for the current round; its envelope."""
+    stated: dict[str, Any] = {"review_id": review, "need": need, "until": due(), "reason": WHY, "waived_by": "ann"}
+    stated |= {"round": project.status(review)["round"], **more}
+    if proved:
+        names = ("review_id", "need", "round", "until", "waived_by", "reason")
+        stated["proof"] = sealed(project, proof.waiver_facts(*(stated[name] for name in names)))
+    return project.call("waive_requirement", **stated)
+
+
+def settle(
+    project: Checked, review: str, verdict: str, reviewer: str, *, proved: bool = False, **more: Any
+) -> dict[str, Any]:
+    """A review after the fact; its envelope."""
+    facts = proof.settling_facts(review, more.get("need"), verdict, reviewer, more.get("reason"))
+    stated = {"proof": sealed(project, facts)} if proved else {}
+    return project.call("settle_waiver", review_id=review, verdict=verdict, reviewer_id=reviewer, **stated, **more)
+
+
+def owing(project: Checked, person: str = "bob", tray: str = "your_turn") -> list[tuple[str, str]]:
+    """The debts in a person's inbox: review, and details."""
+    found = project.do("get_inbox", person=person)[tray]
+    return [(one["review"]["review_id"], one["detail"]) for one in found if one["why"] == "owed"]
+
+
+def code(envelope: dict[str, Any]) -> str | None:
+    """The code of a refusal."""
+    return None if envelope["ok"] else envelope["error"]["code"]
+
+
+@ON_BOTH_DATABASES
+def test_a_person_waives_the_last_requirement_and_the_debt_stands_until_it_is_reviewed(
+    tmp_path: Path, database_settings: dict[str, Any]
+) -> None:
+    with checked(tmp_path, **database_settings) as project:
+        have(project, BOTH)
+        review, digest = project.submitted(diff=edited())
+        approve(project, review, "codex")
+        assert allowed(project, digest)[0] is False
+        answer = waive(project, review, "person")
+        assert answer["data"]["status"] == "approved"
+        status = project.status(review)
+        assert (status["reviewer_id"], status["missing"], status["attention"]) == ("ann", [], None)
+        assert "Waived by ann: a person's review" in status["verdict_reason"]
+        [debt] = status["owed"]
+        assert (debt["need"], debt["waived_by"], debt["reason"], debt["overdue"]) == ("person", "ann", WHY, False)
+        assert allowed(project, digest) == (True, None)
+        assert project.kinds(review)[-2:] == ["requirement_waived", "verdict_submitted"]
+        # It does not go away with the review.
+        project.do("close_review", review_id=review)
+        [(named, detail)] = owing(project)
+        assert named == review
+        assert detail.startswith("a person's review is owed until ")
+        assert owing(project, PROPOSER) == []
+        assert owing(project, PROPOSER, "waiting") == [(review, detail)]
+        # Neither an agent, nor a name without the proof, nor its author.
+        assert code(settle(project, review, "approved", "claude-code")) == "REQUIREMENT_MISSING"
+        assert code(settle(project, review, "approved", "bob")) == "FORBIDDEN"
+        assert code(settle(project, review, "approved", PROPOSER, proved=True)) == "SELF_APPROVAL"
+        assert code(settle(project, review, "objects", "bob", proved=True)) == "REASON_REQUIRED"
+        objected = settle(project, review, "objects", "bob", proved=True, reason="It loses uploads")["data"]
+        assert objected["attention"] == "bob objects: It loses uploads"
+        assert len(objected["owed"]) == 1
+        settled = settle(project, review, "approved", "bob", proved=True)["data"]
+        assert (settled["owed"], settled["attention"]) == ([], None)
+        assert owing(project) == []
+        assert code(settle(project, review, "approved", "bob", proved=True)) == "INVALID_TRANSITION"
+        assert allowed(project, digest) == (True, None)
+        project.broker.assert_intact()
+
+
+def test_no_agent_waives_and_a_proof_is_for_one_waiver(project: Checked) -> None:
+    have(project, PERSON)
+    review, digest = project.submitted(diff=edited())
+    assert code(waive(project, review, "person", proved=False)) == "FORBIDDEN"
+    assert code(waive(project, review, "person", waived_by="codex")) == "FORBIDDEN"
+    made = sealed(project, proof.waiver_facts(review, "person", 1, due(days=1), "ann", WHY))
+    assert code(waive(project, review, "person", proved=False, proof=made)) == "FORBIDDEN"
+    stated = {"review_id": review, "need": "person", "until": due(days=1), "reason": WHY, "waived_by": "ann"}
+    round_one = sealed(project, proof.waiver_facts(review, "person", 1, stated["until"], "ann", WHY))
+    project.revise(review, diff=edited(text="other"))
+    assert code(project.call("waive_requirement", **stated, round=1, proof=round_one)) == "STALE_ROUND"
+    assert code(project.call("waive_requirement", **stated, round=2, proof=round_one)) == "FORBIDDEN"
+    assert allowed(project, digest)[0] is False
+    project.broker.assert_intact()
+
+
+def test_only_missing_requirements_are_waived_and_for_a_while(project: Checked) -> None:
+    have(project, BOTH)
+    review, _ = project.submitted(diff=edited())
+    for need in ("owner", "checks", "nonsense"):
+        refused = waive(project, review, need)
+        assert code(refused) == "INVALID_TRANSITION"
+        assert "agent, person" in refused["error"]["message"]
+    for until in ("tomorrow", due(days=-1), due(days=91)):
+        assert code(waive(project, review, "person", until=until)) == "INVALID_INPUT"
+    assert waive(project, review, "person")["data"]["status"] == "pending"
+    assert code(waive(project, review, "person")) == "INVALID_TRANSITION"
+    # Without an approval nothing is owed.
+    assert project.status(review)["owed"] == []
+    assert code(settle(project, review, "approved", "bob", proved=True)) == "INVALID_TRANSITION"
+    project.verdict(review, "changes_requested", project.claim(review, "codex"))
+    assert code(waive(project, review, "agent")) == "INVALID_TRANSITION"
+    # Other content needs it again, or a waiver of its own.
+    project.revise(review, diff=edited(text="other"))
+    assert len(project.status(review)["missing"]) == 2
+    project.broker.assert_intact()
+
+
+def test_a_waiver_ends_the_claim_of_who_would_have_given_it(project: Checked) -> None:
+    have(project, '[[rule]]\nneeds = ["agent"]\n')
+    review, digest = project.submitted(diff=edited())
+    generation = project.claim(review, "codex")
+    assert waive(project, review, "agent")["data"]["status"] == "approved"
+    assert allowed(project, digest) == (True, None)
+    project.refused("STALE_CLAIM", "submit_verdict", review_id=review, verdict="approved", claim_generation=generation)
+    assert settle(project, review, "approved", "codex")["data"]["owed"] == []
+    project.broker.assert_intact()
+
+
+def test_a_waiver_is_no_approval_when_the_policy_asks_for_more(project: Checked) -> None:
+    have(project, PERSON)
+    review, digest = project.submitted(diff=edited())
+    waive(project, review, "person")
+    assert allowed(project, digest) == (True, None)
+    have(project, BOTH)
+    assert allowed(project, digest) == (False, "REQUIREMENT_MISSING")
+    have(project, PERSON)
+    assert allowed(project, digest) == (True, None)
+    project.do("withdraw_approval", review_id=review, reason="It was wrong", withdrawn_by="ann")
+    assert project.status(review)["owed"] == []
+    assert owing(project) == []
+    project.broker.assert_intact()
+
+
+def test_open_findings_keep_back_an_approval_by_waiver(project: Checked) -> None:
+    have(project, BOTH)
+    review, _ = project.submitted(diff=edited())
+    found = [{"file": "a.txt", "line": 2, "severity": "blocker", "claim": "It loses uploads", "failure": "Always"}]
+    generation = project.claim(review, "claude-reviewer")
+    project.verdict(review, "comment", generation, findings=found)
+    project.do("release_claim", review_id=review, claim_generation=generation)
+    assert waive(project, review, "person")["ok"]
+    assert code(waive(project, review, "agent")) == "OPEN_FINDINGS"
+    project.broker.assert_intact()
+
+
+def test_checks_are_waived_where_none_is_required(project: Checked) -> None:
+    have(project, DOCUMENTS)
+    review, digest = project.submitted(diff=edited())
+    assert waive(project, review, "checks")["data"]["status"] == "approved"
+    assert allowed(project, digest) == (True, None)
+    project.have(check("wrong", "raise SystemExit(1)"))
+    other, _ = project.submitted(diff=edited(text="other"))
+    project.ended(other)
+    assert code(waive(project, other, "checks")) == "INVALID_TRANSITION"
+    project.broker.assert_intact()
+
+
+def test_a_debt_says_when_it_is_overdue() -> None:
+    debt = Waiver("agent:security", "ann", WHY, waived_at=0, until=60_000_000)
+    words = "a review by the agent security is owed until 1970-01-01 00:01 UTC"
+    assert debt.words(60_000_000) == f"{words}: ann waived it ({WHY})"
+    assert debt.words(60_000_001) == f"{words}, overdue: ann waived it ({WHY})"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="platform: there are no pseudo-terminals")
+def test_a_person_waives_at_a_terminal_and_audit_counts_the_debt_until_it_is_settled(project: Checked) -> None:
+    have(project, PERSON)
+    review, digest = project.submitted(diff=edited())
+    known = {"TANDEM_BROKER": project.broker.url, "TANDEM_DATA_DIR": str(project.broker.data_dir)}
+    asked = ("waive", review, "person", "--until", "3d", "--reason", WHY, "--agent", "ann")
+
+    def at_terminal(*command: str, typed: str = "", **more: str) -> tuple[int, str]:
+        after = "if that is meant: " if typed else ""
+        return at_a_terminal(command, project.repo.root, typed=typed, after=after, **known, **more)
+
+    for said, more in (("yes\n", {}), (f"{project.project}\n", {"CLAUDECODE": "1"})):
+        status, shown = at_terminal(*asked, typed=said, **more)
+        assert status != 0, shown
+    assert allowed(project, digest)[0] is False
+    status, shown = at_terminal(*asked, typed=f"{project.project}\n")
+    assert status == 0, shown
+    assert f"{review}, round 1, without a person's review, owed until " in shown
+    assert allowed(project, digest) == (True, None)
+    content = (project.repo.root / "a.txt").read_text("utf-8")
+    project.repo.write("a.txt", content.replace("line 2\n", "better\n"))
+    project.repo.commit("Improve it")
+    audit = ("audit", "HEAD~1..HEAD", "--project", project.project)
+
+    def audited() -> str:
+        status, shown = at_terminal(*audit)
+        assert status == 0, shown
+        return " ".join(shown.split())
+
+    assert f"owed 1 look after the fact {review}: a person's review is owed until " in audited()
+    status, shown = at_terminal("review", "status", review)
+    assert "a person's review is owed until " in " ".join(shown.split())
+    settling = ("review", "settle", review)
+    status, shown = at_terminal(*settling, "objects", "--reason", "It loses uploads", "--agent", "bob")
+    assert status == 0, shown
+    assert "bob objects: It loses uploads" in audited()
+    status, shown = at_terminal(*settling, "approved", "--agent", "bob")
+    assert status == 0, shown
+    assert "owed" not in audited()

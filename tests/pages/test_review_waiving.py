@@ -1,0 +1,41 @@
+"""A requirement of the policy that a person waives on the page, and its review after the fact."""
+
+from __future__ import annotations
+
+from playwright.sync_api import expect
+
+from tandem.rulings.policy import FILE
+from tests.acceptance.reviewing import Desk, edited
+from tests.git.sandbox import Sandbox
+from tests.pages.conftest import Check, Shot
+from tests.pages.windows import Windows
+
+
+def test_a_person_waives_a_requirement_and_another_settles_it(
+    windows: Windows, shop: Desk, repo: Sandbox, axe: Check, shot: Shot
+) -> None:
+    repo.write(FILE, '[[rule]]\nneeds = ["person"]\n')
+    repo.commit("policy")
+    review = shop.put_up(diff=edited())
+    page = windows.open("ada")
+    page.goto(f"/reviews/{review}")
+    page.get_by_text("Waive a requirement").click()
+    axe(page)
+    page.get_by_label("Why it cannot wait").fill("The shop is down")
+    shot(page, "review-waive")
+    page.get_by_role("button", name="Waive it").click()
+    expect(page.locator("#acts")).to_contain_text("Approved by ada")
+    page.reload()
+    expect(page.locator(".attention")).to_contain_text("a person's review is owed until")
+    page.goto("/")
+    expect(page.locator("[data-why=owed]").first).to_have_text("A review is owed")
+
+    windows.allow("status of 400")
+    other = windows.open("bob")
+    other.goto(f"/reviews/{review}")
+    other.get_by_role("button", name="Object").click()
+    expect(other.locator("#acts")).to_contain_text("an objection needs a reason")
+    axe(other)
+    other.get_by_role("button", name="It is good").click()
+    expect(other.get_by_role("button", name="It is good")).to_have_count(0)
+    assert shop.status(review)["owed"] == []
