@@ -81,8 +81,9 @@ class BaseBranch:
         """The command line by which the branch that lands takes it in, where that is checked out."""
         at = self.checkout.text("for-each-ref", "--format=%(worktreepath)", HEADS + self._source)
         elsewhere = ["-C", at] if at and Path(at) != self.checkout.root else []
-        steps = [["git", *elsewhere, verb, self.name]]
-        return " && ".join(map(shlex.join, steps if at else [["git", "switch", self._source], *steps]))
+        takes = [*elsewhere, verb, self.name]
+        steps = [takes] if at else [["switch", self._source], takes]
+        return " && ".join(f"git {shlex.join(one)}" for one in steps)
 
     def merged(self, tip: str, head: str, strategy: Strategy, title: str, *, is_final: bool = False) -> Candidate:
         """What a branch at `head` makes of it; a final commit is signed where git's configuration wants that.
