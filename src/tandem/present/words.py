@@ -9,7 +9,7 @@ PRIORITIES = ("critical", "normal", "low")
 
 WHY = {
     "review": "not taken yet",
-    "approve": "asks for a person's approval",
+    "approve": "asks for a person",
     "verdict": "your verdict is asked for",
     "answer": "a question to you",
     "decide": "a counter-patch to decide on",

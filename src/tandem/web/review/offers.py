@@ -225,6 +225,9 @@ def _retry(view: ReviewView) -> str:
     is_stopped = State(view.state) is State.CHANGES_REQUESTED and view.status.next_action == "escalate"
     if not is_stopped and (view.status.attention is None or State(view.state) is not State.PENDING):
         return "It needs no person's attention."
+    none = view.status.no_reviewer
+    if none is not None and none.reason == "person":
+        return "It waits for the approval of a person, which no other reviewer can give."
     return "" if view.person else _NAMELESS
 
 
