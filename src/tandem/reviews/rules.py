@@ -479,6 +479,8 @@ def _next_action(review: Review) -> NextAction:  # noqa: PLR0911 one line a stat
         case State.PENDING:
             if undecided:
                 return "decide_counter_patch"
+            if review.by_checks and review.checks == "failed":
+                return "revise"
             return "answer_message" if review.is_asked else "escalate" if review.attention else "wait"
         case _ if review.turn != "proposer":
             return "wait"

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
+from tandem.bridge.submitted import ORIGIN
 from tandem.contract.access import Names
 from tandem.contract.caller import Caller
 from tandem.errors import Forbidden, RequirementMissing
@@ -33,6 +34,8 @@ from tandem.store.event import EventKind
 
 _PROFILE: Final = "agent:"
 RULE: Final = "rule"
+_HARD: Final = (policy.UNREADABLE, policy.REVIEW, policy.AGENT, policy.OWNER, policy.PERSON)
+"""The first words of needs, the hardest to meet last: whoever meets a later one meets an earlier one, too."""
 _BINARY: Final = 1_000_000
 """So many lines count for a file that has none: it is small by no rule."""
 
@@ -92,8 +95,14 @@ def _without(known: Requirements, seats: Sequence[Seat], proposed_by: str | None
                     return True
         return False
 
-    left = [at for at in range(len(needs)) if not place(at, set())]
-    return tuple(needs[at] for at in left)
+    # The hardest to meet come first: a person's approval is for a person, as long as an agent may give the other one.
+    def effort(at: int) -> tuple[int, int]:
+        word = needs[at].word
+        return _HARD.index(word.partition(":")[0]), len(word)
+
+    hard = sorted(range(len(needs)), key=effort, reverse=True)
+    left = {at for at in hard if not place(at, set())}
+    return tuple(need for at, need in enumerate(needs) if at in left)
 
 
 def _fits(word: str, seat: Seat, proposed_by: str | None) -> bool:
@@ -120,24 +129,25 @@ def listed(review: Review) -> str:
 def waits(review: Review) -> str | None:
     """Why a person is waited for whose seat alone is missing; None where none is, or others may go on, too."""
     left = missing(review)
-    if not left or not all(one.word == policy.PERSON or one.word.startswith(policy.OWNED_BY) for one in left):
+    of_persons = (policy.PERSON, policy.UNREADABLE, policy.OWNED_BY)
+    if not left or not all(one.word.startswith(of_persons) for one in left):
         return None
     given = "".join(f"{one.by} approved. " for one in filled(review))
     return f"{given}Missing: {listed(review)}."
 
 
-def _needed(rules: Rules, review: Review, current: Round) -> Requirements:
-    """What a policy needs of a round."""
-    ground = grounds.parsed(current.ground)
+def _needed(rules: Rules, review: Review, current: Round, branch: str | None) -> Requirements:
+    """What a policy needs of a round on its way to a base branch; None for any."""
     files: list[dict[str, Any]] = orjson.loads(current.affected_files)
     facts = Facts(
         changes=current.entries(),
         generated=frozenset(one["path"] for one in files if one.get("generated")),
         lines=sum(_BINARY if one.get("added") is None else one["added"] + one["removed"] for one in files),
-        branch=ground and ground.branch,
-        category=review.category,
+        branch=None if branch == grounds.HEAD else branch,
+        # What a diff is called is its proposer's word.
+        category=review.category if current.diff_id is None else "code_change",
         proposer=review.proposer_id,
-        is_agent=family(review.proposer_id, review.agent_type) is not None,
+        is_agent=family(review.proposer_id, review.agent_type) is not None or ORIGIN in orjson.loads(current.metadata),
     )
     found = _parsed(rules.policy)
     known = found.requirements(facts) if isinstance(found, Policy) else _unreadable(facts, found)
@@ -161,10 +171,18 @@ def _by_owner(needs: Iterable[Need], content: bytes | None) -> Iterator[Need]:
 
 def _unreadable(facts: Facts, error: PolicyError) -> Requirements:
     """Nothing passes a policy that cannot be read, but for a correction of it that a person approves."""
-    needs = policy_file.parse(b"match = 'all'\n[[rule]]\nneeds = ['review']\n").requirements(facts).needs
+    needs = policy_file.parse(_NONE.policy).requirements(facts).needs
     if not any(policy.OWN_PATH in one.rules for one in needs):
         needs = (Need(policy.UNREADABLE, (str(error),), ()),)
     return Requirements(needs)
+
+
+_NONE: Final = Rules(b"[[rule]]\nneeds = ['review']\n", None)
+
+
+def _first(current: Round) -> Rules | None:
+    """The rules for a round that has a first policy, which needs a person as any other change of it; else None."""
+    return _NONE if policy.FILE.rpartition("/")[2] in current.changes.casefold() else None
 
 
 def begun(review: Review, current: Round, content: Content, before: Review | None = None) -> Review:
@@ -177,7 +195,9 @@ def begun(review: Review, current: Round, content: Content, before: Review | Non
         before: The review before the round; None for a new one.
     """
     is_same = before is not None and before.digest is not None and before.digest == review.digest
-    known = None if content.policy is None else _needed(content.policy, review, current)
+    branch = content.ground and content.ground.branch
+    rules = content.policy or _first(current)
+    known = None if rules is None else _needed(rules, review, current, branch)
     runs_any = any(one.required and one.status == CheckStatus.QUEUED for one in content.checks)
     attention = None if before is not None and review.attention == waits(before) else review.attention
     begins = review._replace(
@@ -194,22 +214,26 @@ def seat_of(unit: Unit, services: Services, caller: Caller, name: str, *, is_pro
     """The seat that somebody would take; a person's only with the proof of one."""
     provider = services.pool.provider_of(unit, name)
     is_person = is_proved and provider is None and is_by_person(unit, services, caller, name)
-    names = (name, *(caller.access.name for _ in (1,) if caller.access is not None))
-    return Seat(name, is_person, provider or family(name, caller.agent), owns=_owns(services.policy.owners, names))
+    owner = name if caller.access is None else name.partition("/")[0]
+    return Seat(name, is_person, provider or family(name, caller.agent), owns=_owns(services.policy.owners, owner))
 
 
-def _owns(stated: Iterable[str], names: Iterable[str]) -> tuple[str, ...]:
-    """The owners of paths that somebody of these names is."""
-    own = {name.casefold() for name in names}
+def _owns(stated: Iterable[str], name: str) -> tuple[str, ...]:
+    """The owners of paths that somebody is, by the setting `owners`."""
+    own = name.casefold()
     pairs = (one.casefold().partition("=") for one in stated)
-    return (*sorted(f"@{name}" for name in own), *(owner for owner, _, name in pairs if name in own))
+    return (f"@{own}", *(owner for owner, _, person in pairs if person == own))
+
+
+def holds(review: Review, names: Names) -> bool:
+    """Whether somebody approved this content already."""
+    return any(names.include(one.by) for one in filled(review))
 
 
 def gives(review: Review, seat: Seat, names: Names) -> bool:
     """Whether somebody's approval is one of those that a review still needs."""
     left = missing(review)
-    has_one = any(names.include(one.by) for one in filled(review))
-    return not left or (not has_one and len(_left_with(review, seat)) < len(left))
+    return not left or (not holds(review, names) and len(_left_with(review, seat)) < len(left))
 
 
 def check(review: Review, seat: Seat, names: Names) -> None:
@@ -221,7 +245,7 @@ def check(review: Review, seat: Seat, names: Names) -> None:
     """
     if gives(review, seat, names):
         return
-    if any(names.include(one.by) for one in filled(review)):
+    if holds(review, names):
         raise refused(review, "You approved this content already: others have to.")
     if seat.family is None and not seat.is_person and gives(review, seat._replace(is_person=True), names):
         raise Forbidden(
@@ -230,7 +254,9 @@ def check(review: Review, seat: Seat, names: Names) -> None:
             review_id=review.id,
             needed="person",
         )
-    raise refused(review, "Your approval is none of those that are missing.")
+    is_owners = any(one.word.startswith(policy.OWNED_BY) for one in missing(review))
+    whose = " The broker's setting owners says who the owners are." if is_owners else ""
+    raise refused(review, f"Your approval is none of those that are missing.{whose}")
 
 
 def _left_with(review: Review, *more: Seat) -> tuple[Need, ...]:
@@ -266,27 +292,40 @@ def taken(review: Review, seat: Seat) -> Review:
     return review._replace(seats=_stored((*filled(review), seat)))
 
 
+def left(review: Review, names: Names) -> Review:
+    """The review without the approval of somebody who objects by now."""
+    if not holds(review, names) or review.seats is None:
+        return review
+    return review._replace(seats=_stored(one for one in filled(review) if not names.include(one.by)))
+
+
 def _stored(seats: Iterable[Seat]) -> str | None:
     """Seats as JSON; None if there is none."""
     listed = [tuple(one) for one in seats]
     return orjson.dumps(listed).decode() if listed else None
 
 
-def held(unit: Unit, asked: grounds.Asked, review_id: str, number: int) -> Hold | None:
+def held(unit: Unit, services: Services, asked: grounds.Asked, review_id: str, number: int) -> Hold | None:
     """What keeps an approved round back by the policy as it is now; None if nothing does.
 
-    What its review was told that it needs was the policy's word then.
+    The answer that its review has was that of the policy then, for the branch that it stood on. What has landed was
+    judged when it did.
     """
-    named = asked.policies if asked.branch is None else {asked.branch}
-    wanted = {rules for name in named if (rules := asked.policies.get(name)) is not None}
-    if not wanted:
+    current = reviews.get_round(unit, review_id, number)
+    if not any(asked.policies.values()) and _first(current) is None:
         return None
-    review, current = reviews.get(unit, review_id), reviews.get_round(unit, review_id, number)
-    runs = reviews.list_checks(unit, review_id, number)
-    for rules in wanted:
-        known = review.requirements
-        if known is None or known.source != rules.source:
-            known = _needed(rules, review, current)
+    review = reviews.get(unit, review_id)
+    ground, runs = grounds.parsed(current.ground), reviews.list_checks(unit, review_id, number)
+    own = ground and ground.branch
+    on = asked.branch or own
+    for branch in [on] if on is not None and on in asked.policies else [*asked.policies]:
+        rules, known = asked.policies[branch] or _first(current), review.requirements
+        if rules is None:
+            continue
+        if known is None or known.source != rules.source or branch != own:
+            known = _needed(rules, review, current, branch)
+            if any(one.commits_of(unit, services, review, current) for one in services.participants):
+                continue
         if left := _without(known, _filled_or_waived(review), family(review.agent_type, review.proposer_id)):
             words = f"the policy asks for more: {'; '.join(one.words for one in left)}"
             return Hold(words, is_pending=False, code=RequirementMissing.code)
@@ -309,16 +348,25 @@ def _have_passed(runs: Sequence[CheckRun]) -> bool:
     return outcome(runs) == PASSED and any(one.status == CheckStatus.PASSED for one in runs)
 
 
+def go_on(unit: Unit, review: Review, now: int) -> Review:
+    """Approve a review whose claim has ended, where checks that have passed are enough; else it stays as it is."""
+    if not review.by_checks:
+        return review
+    return approve_by_rule(unit, review, reviews.list_checks(unit, review.id, review.round), now)
+
+
 def approve_by_rule(unit: Unit, review: Review, runs: Sequence[CheckRun], now: int) -> Review:
     """Approve a review whose policy needs nothing but passed checks, once they have; else it stays as it is."""
     known = review.requirements
     is_free = review.state == State.PENDING and review.attention is None
-    if not (review.by_checks and is_free and known is not None and _have_passed(runs)):
+    if not (known is not None and known.only_checks and is_free and _have_passed(runs)):
         return review
     if any(one.is_open for one in finding_queries.list_of_review(unit, review.id)):
         return review
     by = ", ".join(known.by_rule)
-    given = verdict_on(review, f"vd_rule_{review.id}_{review.round}", "approved", f"Approved by rule: {by}", RULE, now)
+    given = verdict_on(
+        review, f"vd_rule_{review.id}_{review.event_seq}", "approved", f"Approved by rule: {by}", RULE, now
+    )
     found = step(Action.APPROVE_BY_RULE, review)
     seat = Seat(RULE, is_person=False, family=RULE, verdict_id=given.id)
     after = taken(review, seat)._replace(

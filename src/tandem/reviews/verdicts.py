@@ -93,7 +93,7 @@ async def submit_verdict(services: Services, caller: Caller, request: SubmitVerd
             _decided(services, seated, given, ruling),
             actor=reviewer,
             kind=EventKind.VERDICT_COMMENT if verdict == COMMENT else EventKind.VERDICT_SUBMITTED,
-            data=_facts(given, current, ruling),
+            data=_facts(given, current, ruling) | _proved(caller, is_proved=is_proved),
             rows=Rows(verdict=given, findings=ruling.findings),
         )
         if verdict != COMMENT:
@@ -106,6 +106,11 @@ async def submit_verdict(services: Services, caller: Caller, request: SubmitVerd
         return views.answer(VerdictGiven, services.waits, unit, written, verdict=verdict, notes=notes, **ids)
 
     return await transact(services, caller, work, works_on=(request.review_id,) if asked in _OF_ONE_REVIEW else ())
+
+
+def _proved(caller: Caller, *, is_proved: bool) -> dict[str, str]:
+    """How it is known that a person decided, for the log."""
+    return {"proved_by": "page" if caller.is_page else "command"} if is_proved else {}
 
 
 def _claimed(unit: Unit, services: Services, before: Review, caller: Caller, request: SubmitVerdict) -> Review:
@@ -128,9 +133,9 @@ async def _is_proved(services: Services, caller: Caller, request: SubmitVerdict)
 def _seated(
     unit: Unit, services: Services, caller: Caller, review: Review, given: Verdict, *, is_proved: bool
 ) -> Review:
-    """The review with the seat that an approval takes."""
+    """The review with the seat that an approval takes, or without that of who objects."""
     if given.verdict != APPROVED:
-        return review
+        return review if given.verdict == COMMENT else seats.left(review, caller.names(given.reviewer_id))
     seat = seats.seat_of(unit, services, caller, given.reviewer_id, is_proved=is_proved)
     seats.check(review, seat, caller.names(given.reviewer_id))
     return seats.taken(review, seat._replace(verdict_id=given.id))

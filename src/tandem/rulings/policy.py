@@ -56,6 +56,8 @@ _ORDER = {CHECKS: 0, AGENT: 1, REVIEW: 3, OWNER: 4, PERSON: 5}
 _PROFILE_ORDER = 2
 
 _OWN = compiled([FILE, f"{FILE}/**"])
+_OWNERS = tuple(f"{folder}codeowners" for folder in ("", "docs/", ".github/", ".gitlab/"))
+_OWN_WITH_OWNERS = compiled([FILE, f"{FILE}/**", *_OWNERS])
 _NEVER_CHECKS_ALONE = compiled(
     [
         ".tandem",
@@ -64,7 +66,7 @@ _NEVER_CHECKS_ALONE = compiled(
         ".github/actions/**",
         ".gitlab-ci.yml",
         ".gitlab/ci/**",
-        *(f"{folder}codeowners" for folder in ("", "docs/", ".github/", ".gitlab/")),
+        *_OWNERS,
         *(f"**/{name}" for name in ("review.md", "agents.md", "claude.md", ".gitattributes", ".gitmodules")),
     ]
 )
@@ -297,7 +299,8 @@ class Policy:
     def requirements(self, facts: Facts) -> Requirements:
         """What a change needs."""
         rules = [rule for rule in self.rules if rule.concerns(facts)]
-        gathered = _Gathered()
+        names_owners = any(OWNER in rule.needs for rule in self.rules)
+        gathered = _Gathered(_OWN_WITH_OWNERS if names_owners else _OWN)
         for change in facts.changes:
             path = path_of(change, is_generated=change.path in facts.generated)
             found = [rule for rule in rules if rule.fits(path)]
@@ -335,6 +338,8 @@ class Policy:
 class _Gathered:
     """What the paths of a change need, path by path."""
 
+    own: re.Pattern[str]
+    """The paths that say how changes are judged."""
     asking: dict[str, dict[str, None]] = field(default_factory=dict[str, "dict[str, None]"])
     """By word, who asks for it."""
     paths: dict[str, list[str]] = field(default_factory=dict[str, "list[str]"])
@@ -353,7 +358,7 @@ class _Gathered:
     def _in_any_case(self, path: ChangedPath, words: set[str]) -> set[str]:
         """Add what no rule can do without; its words."""
         more: dict[str, str] = {}
-        if _OWN.fullmatch(path.folded) is not None:
+        if self.own.fullmatch(path.folded) is not None:
             more[PERSON] = OWN_PATH
         elif not words:
             more[REVIEW] = UNRULED
