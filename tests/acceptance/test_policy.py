@@ -181,3 +181,49 @@ def test_p2_each_base_branch_asks_by_its_own_rules(project: Checked) -> None:
     asked = {"digest": digest}
     assert project.do("check_gate", **asked, branch="main")["allowed"]
     assert project.do("check_gate", **asked, branch="release")["code"] == "REQUIREMENT_MISSING"
+
+
+def test_a_person_who_approves_first_gives_the_person_s_approval(project: Checked) -> None:
+    have(project, BOTH)
+    review, digest = project.submitted(diff=edited())
+    approve(project, review, "ann", proved=True)
+    assert [one.split(" (")[0] for one in project.status(review)["missing"]] == ["an agent's review"]
+    assert approve(project, review, "codex")["data"]["status"] == "approved"
+    assert allowed(project, digest) == (True, None)
+
+
+def test_p2_a_first_policy_needs_a_person(project: Checked) -> None:
+    project.repo.write(FILE, DOCUMENTS)
+    project.repo.git("add", "--all")
+    diff = project.repo.git("diff", "--cached", "--full-index") + "\n"
+    project.repo.git("rm", "--quiet", "--cached", FILE)
+    review, digest = project.submitted(diff=diff)
+    approve(project, review, "codex")
+    assert allowed(project, digest) == (False, None)
+    approve(project, review, "ann", proved=True)
+    assert allowed(project, digest) == (True, None)
+
+
+def test_p2_what_a_diff_is_called_lowers_nothing(project: Checked) -> None:
+    have(project, '[[rule]]\ncategories = ["code_change"]\nneeds = ["person"]\n')
+    review, digest = project.submitted(diff=edited(), category="verification")
+    approve(project, review, "codex")
+    assert allowed(project, digest) == (False, None)
+
+
+def test_checks_that_are_trusted_later_approve_by_rule(project: Checked) -> None:
+    project.have(check("calm", "print('calm')"), trusted=False)
+    have(project, DOCUMENTS)
+    review, _ = project.submitted(diff=edited())
+    project.trust()
+    project.do("run_checks", review_id=review)
+    project.ended(review)
+    assert project.status(review)["status"] == "approved"
+
+
+def test_checks_alone_that_fail_ask_for_another_round(project: Checked) -> None:
+    project.have(check("bad", "raise SystemExit(1)"))
+    have(project, DOCUMENTS)
+    review, _ = project.submitted(diff=edited())
+    project.ended(review)
+    assert project.status(review)["next_action"] == "revise"
