@@ -93,5 +93,5 @@ def test_a_project_shows_its_settings_and_where_each_comes_from(
 def test_a_password_of_the_database_is_on_no_page(page: Page, broker: BrokerProcess, shop: Desk):
     page.goto(f"/projects/{shop.project}")
     assert str(broker.folder) in page.content()
-    assert "secret.key`" in page.content()
+    assert "secret.key" in page.content()
     assert (broker.folder / "data/secret.key").read_text().strip() not in page.content()
