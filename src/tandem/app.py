@@ -245,6 +245,7 @@ class Broker:
                 body_limit_bytes=settings.body_limit_bytes,
                 charge=limits.charge,
                 page_limit=lambda: self._services.policy.page_limit,
+                person_key=self._services.tokens.person_key(),
             ),
             limits=limits,
             measurements=self.measurements,

@@ -2,23 +2,56 @@
 
 from __future__ import annotations
 
+import re
+import time
+from urllib.parse import urlencode
+
 from playwright.sync_api import expect
 
+from tandem.rulings import proof
 from tandem.rulings.policy import FILE
 from tests.acceptance.reviewing import Desk, edited
+from tests.broker import BrokerProcess
 from tests.git.sandbox import Sandbox
 from tests.pages.conftest import Check, Shot
 from tests.pages.windows import Windows
 
 
+def opening(broker: BrokerProcess, path: str, *, age_s: int = 0) -> str:
+    """The address that `tandem open` gives a person at a terminal."""
+    at = int(time.time()) - age_s
+    key = proof.keys(str(broker.data_dir))[proof.PERSON]
+    return f"/you?{urlencode({'proof': proof.seal(key, proof.opening_facts(at)), 'at': at, 'next': path})}"
+
+
+def test_p11_a_browser_that_no_person_opened_by_a_command_gives_no_person_s_approval(
+    windows: Windows, broker: BrokerProcess, shop: Desk, repo: Sandbox
+) -> None:
+    windows.allow("status of 403")
+    repo.write(FILE, '[[rule]]\nneeds = ["person"]\n')
+    repo.commit("policy")
+    review = shop.put_up(diff=edited())
+    page = windows.open("ada")
+    page.goto(opening(broker, f"/reviews/{review}", age_s=300))
+    page.goto(f"/reviews/{review}")
+    page.get_by_role("button", name="Claim").click()
+    page.get_by_role("button", name="Approve").click()
+    expect(page.locator("#acts")).to_contain_text("tandem open")
+    assert shop.status(review)["status"] == "claimed"
+    page.goto(opening(broker, f"/reviews/{review}"))
+    expect(page).to_have_url(re.compile(f"/reviews/{review}"))
+    page.get_by_role("button", name="Approve").click()
+    expect(page.locator("#acts")).to_contain_text("Approved by ada")
+
+
 def test_a_person_waives_a_requirement_and_another_settles_it(
-    windows: Windows, shop: Desk, repo: Sandbox, axe: Check, shot: Shot
+    windows: Windows, broker: BrokerProcess, shop: Desk, repo: Sandbox, axe: Check, shot: Shot
 ) -> None:
     repo.write(FILE, '[[rule]]\nneeds = ["person"]\n')
     repo.commit("policy")
     review = shop.put_up(diff=edited())
     page = windows.open("ada")
-    page.goto(f"/reviews/{review}")
+    page.goto(opening(broker, f"/reviews/{review}"))
     page.get_by_text("Waive a requirement").click()
     axe(page)
     page.get_by_label("Why it cannot wait").fill("The shop is down")
@@ -32,7 +65,7 @@ def test_a_person_waives_a_requirement_and_another_settles_it(
 
     windows.allow("status of 400")
     other = windows.open("bob")
-    other.goto(f"/reviews/{review}")
+    other.goto(opening(broker, f"/reviews/{review}"))
     other.get_by_role("button", name="Object").click()
     expect(other.locator("#acts")).to_contain_text("an objection needs a reason")
     axe(other)

@@ -8,6 +8,7 @@ import webbrowser
 from typing import Annotated
 from urllib.parse import quote, urlencode, urlsplit
 
+from tandem.cli import persons
 from tandem.cli.connection_options import BrokerOption, ensure_known
 from tandem.cli.declared import Argument, Misused, Option
 from tandem.cli.terminal import EnvelopeOption, progress, say, show_data
@@ -29,7 +30,8 @@ async def open_pages(
     """Open the inbox, or a review, in your browser; a broker that does not run is started first.
 
     The address is printed, too. Where there is no display it is only printed. Where the broker asks for access tokens
-    it logs you in, once and within a minute.
+    it logs you in, once and within a minute. Where it does not, the browser is known from then on to be a person's, whose
+    approval a policy may ask for.
     """
     if review is not None and project is not None:
         raise Misused("A review knows its project: give one of the two.", "--project")
@@ -44,7 +46,11 @@ async def open_pages(
                 await client.get_review_status(review_id=review)
             login = await client.data("create_login", {})
             address = client.address
+            opening = persons.opening_proof(client.location)
     logs_in = login["expires_in_s"] > 0
+    if not logs_in and opening:
+        # From then on the browser is known to be a person's.
+        path = f"/you?{urlencode({**opening, 'next': path})}"
     address += f"{login['path']}&{urlencode({'to': path})}" if logs_in else path
     obstacle = None if print_only else _obstacle(address) or (_onlookers() if logs_in else None)
     opened = not print_only and obstacle is None and webbrowser.open(address)

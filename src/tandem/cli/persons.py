@@ -6,6 +6,7 @@ import getpass
 import json
 import os
 import sys
+import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -172,6 +173,19 @@ def person_proof(location: BrokerLocation, request: Mapping[str, Any]) -> dict[s
         return {}
     sealed = proof.prove(proof.keys(location.data_dir), proof.verdict_facts(request))
     return {"proof": sealed} if sealed else {}
+
+
+def opening_proof(location: BrokerLocation) -> dict[str, str]:
+    """The proof that a person at a terminal has a browser opened, as a query; empty where an agent may do so.
+
+    Args:
+        location: Where the broker is.
+    """
+    key = proof.keys(location.data_dir).get(proof.PERSON)
+    if key is None or agent_mark() is not None or not sys.stdin.isatty():
+        return {}
+    at = int(time.time())
+    return {"proof": proof.seal(key, proof.opening_facts(at)), "at": str(at)}
 
 
 def refuse_withdrawal(session: Session, request: dict[str, Any], name: str | None) -> None:

@@ -34,7 +34,7 @@ class Caller:
         principal: Whose idempotency keys these are; `local` on a trusted local broker.
         key: The call's idempotency key in its scope; the dispatcher fills it in.
         access: What the caller was let in with; None on a trusted broker.
-        is_page: Whether a page of the broker calls for the person who reads it.
+        is_page: Whether a page of the broker calls for a person, whose browser is known to be theirs.
     """
 
     role: str | None = None

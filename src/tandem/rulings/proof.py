@@ -157,6 +157,11 @@ def settling_facts(review_id: str, need: str | None, verdict: str, by: str | Non
     return ["settle_waiver", review_id, need, verdict, by, reason]
 
 
+def opening_facts(at: int) -> list[object]:
+    """What is sealed where a person has a browser opened, at a time in seconds since the epoch."""
+    return ["open", at]
+
+
 def seal(key: str, facts: Sequence[object]) -> str:
     """The keyed hash of what a person decided, in hexadecimal digits.
 

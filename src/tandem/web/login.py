@@ -9,6 +9,7 @@ is sent there with a code.
 
 from __future__ import annotations
 
+import hmac
 from dataclasses import replace
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -17,14 +18,17 @@ from starlette.responses import Response
 
 from tandem.contract.access import ROLES, Access
 from tandem.contract.operation import Role
+from tandem.core.clock import MICROSECONDS
 from tandem.errors import Forbidden, InvalidInput, TandemError, Unauthenticated
+from tandem.rulings import proof
 from tandem.server.asgi.guard import is_local
 from tandem.web.page import HEADERS, PageRequest, PageResponse, PageRoute, local, see
-from tandem.web.person import LOGIN_SECONDS, SAME_SITE, TOKEN_FIELD, checked_name, fresh
+from tandem.web.person import LOGIN_SECONDS, SAME_SITE, TOKEN_FIELD, checked_name, fresh, proved
 
 PATH = "/login"
 YOU = "/you"
 _OUT = "/logout"
+_LINK_SECONDS = 60
 _TO_ANOTHER_ORIGIN = {"referrer-policy": "strict-origin-when-cross-origin"}
 """By it the broker knows that one of its own login pages sent somebody on."""
 _OF_THE_PAGE = frozenset(
@@ -189,8 +193,16 @@ def where(request: Request) -> str:
     return local(parts.path + (f"?{parts.query}" if parts.query else ""))
 
 
-async def _show_name(request: PageRequest) -> PageResponse:
-    """The form; for somebody whose token has a name, that and its roles."""
+async def _show_name(request: PageRequest) -> PageResponse | Response:
+    """The form; for somebody whose token has a name, that and its roles. A link of `tandem open` is taken first."""
+    sealed, at = request.query("proof"), request.query("at") or ""
+    if sealed is not None and not request.authenticator.required:
+        expected = proof.seal(request.backend.person_key, proof.opening_facts(int(at) if at.isdecimal() else 0))
+        is_new = at.isdecimal() and abs(request.backend.clock.now_us() // MICROSECONDS - int(at)) <= _LINK_SECONDS
+        if is_new and hmac.compare_digest(sealed.encode(), expected.encode()):
+            response = see(local(request.query("next") or ""))
+            request.remember(response, proved(request.person))
+            return response
     return _name_form(request, name=request.person.name)
 
 

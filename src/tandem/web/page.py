@@ -117,6 +117,7 @@ class Backend:
         check_ready: Raises Unavailable unless the broker takes new work.
         body_limit_bytes: The largest form.
         charge: Charges a request to who sends it; raises RateLimited.
+        person_key: What commands seal with that a person runs.
         page_limit: The most rows of a page of an operation, by the settings now.
     """
 
@@ -128,6 +129,7 @@ class Backend:
     body_limit_bytes: int
     charge: Callable[[Exchange, Access | None], None]
     page_limit: Callable[[], int]
+    person_key: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +217,7 @@ class PageRequest:
         given = {name: value for name, value in arguments.items() if value is not None}
         if "limit" in given:
             given["limit"] = min(given["limit"], self.backend.page_limit())
-        caller = Caller(agent=self.person.name or None, access=self.person.access, is_page=True)
+        caller = Caller(agent=self.person.name or None, access=self.person.access, is_page=self.person.is_proved)
         return await self.backend.dispatcher.call(operation, given, caller)
 
     def may(self, operation: str) -> bool:

@@ -38,6 +38,8 @@ _MAX_AGE_SECONDS = 400 * 86_400
 _SESSION_BYTES = 16
 _NAME_ONLY, _WITH_LOGIN = "person", "browser"
 """What a cookie is sealed for."""
+_PROVED = "~"
+"""Begins the session of a browser that a person has opened by a command; no random one begins with it."""
 _NOBODY = "-"
 _RUN_BYTES = 8
 _LABEL_DIGITS = 32
@@ -71,6 +73,11 @@ class Person:
     def known(self) -> bool:
         """Whether the name was asked already."""
         return bool(self.name)
+
+    @property
+    def is_proved(self) -> bool:
+        """Whether the browser is known to be a person's: by a login, or as `tandem open` has opened it once."""
+        return self.access is not None or self.session.startswith(_PROVED)
 
     @property
     def was_owner(self) -> bool:
@@ -185,6 +192,11 @@ class PersonCookie:
                 "and repeat it; cookies must be allowed for this address.",
                 field=TOKEN_FIELD,
             )
+
+
+def proved(person: Person) -> Person:
+    """The same browser, known to be a person's from now on."""
+    return replace(person, session=_PROVED + secrets.token_urlsafe(_SESSION_BYTES))
 
 
 def fresh(name: str = "", *, access_id: str = "") -> Person:
