@@ -319,7 +319,10 @@
     const cells = new Map([...box.querySelectorAll("[data-row]")].map((cell) => [cell.dataset.row, cell]));
     const focused = document.activeElement;
     box.replaceChildren();
-    if (going.length) box.append(said("p", "", `${going.length} finding${going.length === 1 ? "" : "s"} go${going.length === 1 ? "es" : ""} with it:`));
+    // Only where there is a verdict to go with.
+    const [some, go, are] = going.length === 1 ? ["1 finding", "goes", "is"] : [`${going.length} findings`, "go", "are"];
+    const state = document.getElementById("verdict-form") ? `${go} with it:` : `${are} kept as your draft${going.length === 1 ? "" : "s"}, and not sent:`;
+    if (going.length) box.append(said("p", "", `${some} ${state}`));
     const links = said("p", "facts", "");
     for (const item of going) {
       const element = lineOf(item) || headOf(item)?.parentElement;

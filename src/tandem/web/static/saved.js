@@ -69,6 +69,17 @@
     if (document.getElementById(id)?.matches("form")) due.delete(id);
   }
 
+  // A verdict says which drafts this window shows, as they were saved, or as they are on their way.
+  const CONTENT = ["body", "severity", "category", "failure", "suggestion", "line", "end_line"];
+  const contentOf = (draft) => JSON.stringify(CONTENT.map((name) => String(draft[name] || "")));
+
+  function tellShown(body) {
+    const shown = {};
+    for (const [id, { at }] of bases) (shown[id] ||= []).push(at);
+    for (const [id, draft] of [...going, ...due]) if (draft) (shown[id] ||= []).push(contentOf(draft));
+    body.set("shown", JSON.stringify(shown));
+  }
+
   // What was sent: the broker has discarded it by itself. What was being saved meanwhile may have come after that.
   function forget(id) {
     due.delete(id);
@@ -213,5 +224,5 @@
     clearTimeout(timer);
   }
 
-  window.tandemSaved = { take, put, drop, forget, isDue, strays, base, isFollowing, join, write, has: (id) => known.has(id) || isDue(id) };
+  window.tandemSaved = { take, tellShown, readSoon, put, drop, forget, isDue, strays, base, isFollowing, join, write, has: (id) => known.has(id) || isDue(id) };
 })();
