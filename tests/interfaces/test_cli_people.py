@@ -60,6 +60,20 @@ def test_reviews_are_approved_and_rejected_in_ones_own_name(desk: Inside) -> Non
     assert state(desk, second)["verdict_reason"] == "No tests"
 
 
+def test_a_decision_does_not_go_past_ones_drafts(desk: Inside) -> None:
+    desk.run("me", PERSON)
+    review_id = desk.created("--agent", "carol")
+    about = ("--kind", "finding", "--round", "1", "--file", "a.txt", "--line", "2", "--severity", "blocker")
+    given = ("--review-id", review_id, "--person", PERSON, "--draft-id", "d1", "--body", "It deletes all.")
+    assert desk.run("review", "draft", "save", *given, *about).status == 0
+    for command in (("approve", review_id), ("reject", review_id, "-m", "No tests")):
+        refused = said(desk.run("review", *command), 1)
+        assert "a.txt, line 2 (blocker)" in refused
+        assert f"tandem open {review_id}" in refused
+    assert state(desk, review_id)["status"] == "pending"
+    assert desk.run("review", "approve", review_id, "--without-drafts", "--json").data["verdict"] == "approved"
+
+
 def test_ones_own_change_is_not_ones_to_approve_and_goes_back_to_the_queue(desk: Inside) -> None:
     desk.run("me", PERSON)
     review_id = desk.created()

@@ -18,9 +18,11 @@ from tandem.cli.connection_options import (
 from tandem.cli.declared import Argument, Misused, Option, without
 from tandem.cli.terminal import Exit, progress
 from tandem.core.platforms import how_to_add
-from tandem.errors import Forbidden, Unavailable
+from tandem.errors import Forbidden, InvalidInput, Unavailable
+from tandem.present.words import draft_name
 
 if TYPE_CHECKING:
+    from tandem.bridge.session import Session
     from tandem.contract.request import StatusName
     from tandem.reviews.rules import Category, Priority, Side
 
@@ -109,6 +111,11 @@ AnswersOption = Annotated[
     ),
 ]
 
+WithoutDraftsOption = Annotated[
+    bool,
+    Option("--without-drafts", help="Decide also where you wrote something and did not send it; it stays a draft."),
+]
+
 
 @without("project")
 def approve(
@@ -118,11 +125,12 @@ def approve(
     findings: FindingsOption = None,
     answers: AnswersOption = None,
     number: RoundOption = None,
+    without_drafts: WithoutDraftsOption = False,
     options: ConnectionOptions,
 ) -> Exit:
     """Approve a review in your own name ('tandem me'); no one approves their own work."""
     said = given(verdict="approved", reason=reason, round=number, findings=findings, answers=answers)
-    return _decide(review_id, said, options)
+    return _decide(review_id, said, options, without_drafts=without_drafts)
 
 
 @without("project")
@@ -132,13 +140,15 @@ def reject(
     reason: Annotated[str, Option("-m", "--reason", metavar="TEXT", help="Why, for the proposer.")],
     findings: FindingsOption = None,
     number: RoundOption = None,
+    without_drafts: WithoutDraftsOption = False,
     options: ConnectionOptions,
 ) -> Exit:
     """Reject a review for good, in your own name. To ask for changes: 'tandem review verdict'."""
-    return _decide(review_id, given(verdict="rejected", reason=reason, round=number, findings=findings), options)
+    said = given(verdict="rejected", reason=reason, round=number, findings=findings)
+    return _decide(review_id, said, options, without_drafts=without_drafts)
 
 
-def _decide(review_id: str, verdict: dict[str, Any], options: ConnectionOptions) -> Exit:
+def _decide(review_id: str, verdict: dict[str, Any], options: ConnectionOptions, *, without_drafts: bool) -> Exit:
     """Claim a review and give the verdict; if that is refused, everything is as before."""
     inputs = Inputs()
     if reason := verdict.get("reason"):
@@ -148,9 +158,26 @@ def _decide(review_id: str, verdict: dict[str, Any], options: ConnectionOptions)
     reviewer = persons.required_caller(options.agent)
     with options.session() as session, progress("review verdict"):
         persons.refuse(session, review_id)
+        if reviewer and not without_drafts:
+            _refuse_drafts(session, review_id, reviewer)
         stated = given(review_id=review_id, claim=True, reviewer_id=reviewer)
         envelope = persons.send(session, "submit_verdict", {**stated, **verdict})
     return present(envelope, "submit_verdict", as_json=options.as_json)
+
+
+def _refuse_drafts(session: Session, review_id: str, person: str) -> None:
+    """Go on only if the person has sent everything that they wrote about a review.
+
+    Raises:
+        InvalidInput: They have not.
+    """
+    drafts = session.data("list_drafts", {"review_id": review_id, "person": person})["drafts"]
+    if drafts:
+        raise InvalidInput(
+            f"You wrote something about this review and did not send it: {'; '.join(map(draft_name, drafts))}. Send it"
+            f" on its page ('tandem open {review_id}'), or decide without it: --without-drafts",
+            review_id=review_id,
+        )
 
 
 def is_at_terminal() -> bool:

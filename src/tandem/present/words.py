@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
 
 PRIORITIES = ("critical", "normal", "low")
@@ -34,6 +37,15 @@ def reviewer_name(reviewer_id: str) -> str:
     name, _, start = reviewer_id.rpartition("-")
     _, mark, number = name.rpartition("-r")
     return name if mark and number.isdigit() and len(start) >= _LEAST_LETTERS else reviewer_id
+
+
+def draft_name(draft: Mapping[str, Any]) -> str:
+    """What a draft is called where it is not shown: `a.py, line 10 (blocker)`."""
+    if draft["kind"] != "finding":
+        return "a message" if draft["kind"] == "message" else "the reason of a verdict"
+    first, last = draft["line"], draft["end_line"]
+    lines = f", lines {first}-{last}" if last else f", line {first}" if first else ""
+    return f"{draft['file'] or 'the whole change'}{lines} ({draft['severity'] or 'minor'})"
 
 
 def duration(seconds: float | None) -> str:

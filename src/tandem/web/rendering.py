@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
 from importlib.resources import files
@@ -21,7 +22,8 @@ from tandem.core.clock import Clock
 from tandem.errors import NotFound, TandemError
 from tandem.pool.rules import readable
 from tandem.present.facts import brief, facts, table, worded
-from tandem.present.words import duration, reviewer_name
+from tandem.present.words import draft_name, duration, reviewer_name
+from tandem.reviews.draft_contract import Draft
 from tandem.reviews.rules import State
 from tandem.server.catalogue import REGISTRY
 from tandem.web.diffs.code import shown, spelled
@@ -94,6 +96,7 @@ def environment() -> Environment:
         "category_words": partial(_from_words, _CATEGORY_WORDS),
         "words": words,
         "reviewer_name": reviewer_name,
+        "draft_name": _draft_name,
         "readable": readable,
         "refused": refused,
         "on_page_of": on_page_of,
@@ -109,6 +112,10 @@ def environment() -> Environment:
         "worded": worded,
     }
     return made
+
+
+def _draft_name(draft: Draft) -> str:
+    return draft_name(asdict(draft))
 
 
 def plain(text: object) -> str:

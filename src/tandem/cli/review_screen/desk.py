@@ -7,7 +7,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any, Literal, cast
 
@@ -17,6 +17,7 @@ from tandem.cli.connection_options import ConnectionOptions
 from tandem.client import TandemClient
 from tandem.contract.access import Names
 from tandem.errors import CursorExpired, InvalidInput, NotClaimant, StaleRound, TandemError
+from tandem.present.words import draft_name
 from tandem.reviews import edits
 from tandem.reviews.answers import DiscussionEntry, Proposal, ReviewStatus
 from tandem.reviews.check_contract import CheckView
@@ -36,6 +37,8 @@ _MOST_ENTRIES = 1_000
 Verdict = Literal["approved", "changes_requested", "rejected", "comment"]
 Side = Literal["proposer", "reviewer"]
 Said = Literal[Answer, Settling]
+Version = tuple[str, str]
+"""A draft's id, and when it was saved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +193,11 @@ class LoadedReview:
         return [(_line_of(as_finding(one)), one) for one in shown]
 
     @property
+    def versions(self) -> set[Version]:
+        """Those of its drafts."""
+        return set(map(_version, self.drafts))
+
+    @property
     def is_current(self) -> bool:
         """Whether the round that is shown is the one that a verdict is for."""
         return self.proposal.round == self.status.round
@@ -221,6 +229,10 @@ class LoadedReview:
         is_proposer = person in {self.proposal.proposer_id, self.proposal.author}
         is_others = self.status.status != "pending" and self.status.reviewer_id != person
         return "proposer" if is_proposer or is_others else "reviewer"
+
+
+def _version(draft: Draft) -> Version:
+    return draft.draft_id, draft.updated_at
 
 
 def _line_of(one: GivenFinding) -> LineRef:
@@ -364,6 +376,7 @@ class ScreenClient:
         reason: str,
         key: str,
         *,
+        shown: set[Version],
         verified: Iterable[str] = (),
         counter_patch: str | None = None,
     ) -> None:
@@ -372,6 +385,7 @@ class ScreenClient:
         Earlier findings are `verified`, unless something else was said of them.
 
         Raises:
+            InvalidInput: The person has drafts that were not `shown`; they count as shown from then on.
             StaleRound: It is no longer the current one.
             TandemError: The broker refuses, and everything is as before; or none answers.
         """
@@ -379,10 +393,11 @@ class ScreenClient:
         is_held = reading.is_held_by(self.person)
         if status.round != round_number:
             raise StaleRound(f"Round {status.round} is the current one; the verdict is on round {round_number}.")
-        for one in reading.drafts:
+        drafts = await self._drafts_if(status.review_id, shown)
+        for one in drafts:
             if not one.body.strip():
                 raise InvalidInput(f"Say first what the fault is on {one.file}, line {one.line}; nothing is sent yet.")
-        found = [as_finding(one) for one in reading.drafts]
+        found = [as_finding(one) for one in drafts]
         answers = {one: GivenSettling(finding_id=one, answer="verified") for one in verified}
         answers |= self.drafts.answers(status.review_id)
         if not reason.strip() and found and verdict in SAID_BY_FINDINGS:
@@ -406,7 +421,18 @@ class ScreenClient:
         with suppress(TandemError):
             # Words written elsewhere since then were not sent.
             left = await read_drafts(self.client, status.review_id, self.person)
-            await self._discard(status.review_id, [one for one in left if one in reading.drafts])
+            await self._discard(status.review_id, [one for one in left if _version(one) in shown])
+
+    async def _drafts_if(self, review_id: str, shown: set[Version]) -> tuple[Draft, ...]:
+        drafts = await read_drafts(self.client, review_id, self.person)
+        if unseen := [one for one in drafts if _version(one) not in shown]:
+            shown |= set(map(_version, drafts))
+            names = "; ".join(draft_name(asdict(one)) for one in unseen)
+            raise InvalidInput(
+                f"You wrote something in another window: {names}."
+                " It is shown now, and goes with the verdict. Send again."
+            )
+        return drafts
 
     async def keep(
         self, review_id: str, number: int, spot: LineRef, known: Draft | None, *, body: str, **said: Any
@@ -466,7 +492,13 @@ class ScreenClient:
         return files
 
     async def offer(
-        self, reading: LoadedReview, files: Sequence[edits.Editable], verdict: str, reason: str, key: str
+        self,
+        reading: LoadedReview,
+        files: Sequence[edits.Editable],
+        verdict: str,
+        reason: str,
+        key: str,
+        shown: set[Version],
     ) -> None:
         """Give a verdict with the counter-patch that edited files make of the round that is shown.
 
@@ -474,13 +506,14 @@ class ScreenClient:
             InvalidInput: They cannot be put in.
             TandemError: The broker refuses, or none answers.
         """
-        shown = reading.proposal
+        base = reading.proposal
         changed = [file.edit() for file in files]
-        given: dict[str, Any] = {"text": changed[0]["content"]} if shown.diff is None else {"edits": changed}
-        made = await self.client.draft_counter_patch(shown.review_id, round=shown.round, **given)
+        given: dict[str, Any] = {"text": changed[0]["content"]} if base.diff is None else {"edits": changed}
+        made = await self.client.draft_counter_patch(base.review_id, round=base.round, **given)
         if not made.applies:
             raise InvalidInput(made.problem or "The suggestions change nothing.")
-        await self.decide(reading, shown.round, verdict, reason, key, counter_patch=made.counter_patch)
+        patch = made.counter_patch
+        await self.decide(reading, base.round, verdict, reason, key, shown=shown, counter_patch=patch)
 
     async def answer(self, finding: FindingView, said: str, reason: str, key: str) -> None:
         """Say at once of a finding what became of it: as its proposer, or beyond any verdict."""

@@ -302,7 +302,8 @@ class ReviewScreen(LiveScreen):
         if self.unusual or found.drafts or self.review_id in self.desk.drafts.unsent() or texts.gate(found):
             self.action_verdict("approved")
         else:
-            given = self.desk.decide(found, found.proposal.round, "approved", "", secrets.token_hex(16))
+            key, shown = secrets.token_hex(16), found.versions
+            given = self.desk.decide(found, found.proposal.round, "approved", "", key, shown=shown)
             self.run_worker(self.attempt(given, "Your verdict is given."))
 
     def action_verdict(self, chosen: str) -> None:
@@ -310,7 +311,7 @@ class ReviewScreen(LiveScreen):
         first = self._judged("A verdict is for the current round.")
         if first is None:
             return
-        number = first.proposal.round
+        number, shown = first.proposal.round, first.versions
         drafts = self.desk.drafts
         draft = drafts.text(self.review_id, "verdict")
         draft.choice = chosen or draft.choice
@@ -321,7 +322,8 @@ class ReviewScreen(LiveScreen):
 
         async def send(verdict: str, reason: str, key: str) -> None:
             given, verified = ("approved", still) if verdict == _ALL_VERIFIED else (verdict, [])
-            await self.desk.decide(self.reading or first, number, given, reason, key, verified=verified)
+            reading = self.reading or first
+            await self.desk.decide(reading, number, given, reason, key, shown=shown, verified=verified)
 
         self._ask(
             Question(
@@ -472,8 +474,10 @@ class ReviewScreen(LiveScreen):
         files: Callable[[], Awaitable[list[Editable]]],
         **more: Any,
     ) -> None:
+        shown = first.versions
+
         async def send(verdict: str, reason: str, key: str) -> None:
-            await self.desk.offer(self.reading or first, await files(), verdict, reason, key)
+            await self.desk.offer(self.reading or first, await files(), verdict, reason, key, shown)
 
         choices = {"changes_requested": "Request changes with it", "comment": "Offer it as a comment"}
         about = self._about_verdict(first)

@@ -10,6 +10,7 @@ from tandem.errors import CursorExpired, InvalidInput, OpenFindings, TandemError
 from tandem.pool.rules import readable
 from tandem.present.words import reviewer_name
 from tandem.reviews.answers import AuditPage, EventView
+from tandem.reviews.draft_contract import Draft
 from tandem.web.page import PageRequest
 from tandem.web.rendering import plain, refused
 from tandem.web.subjects import has_output
@@ -166,12 +167,14 @@ class FormResult:
         typed: What stood in its fields.
         error: The refusal; None if the page was only too old, or nothing was refused.
         changes: What others did since the page was opened.
+        unseen: What the person themselves wrote in other windows, which the page did not show.
     """
 
     form: str = ""
     typed: Mapping[str, str] = field(default_factory=dict[str, str])
     error: TandemError | None = None
     changes: Sequence[ConcurrentAction] = ()
+    unseen: Sequence[Draft] = ()
 
     def text(self, form: str, name: str, otherwise: str = "") -> str:
         """What stood in a field of a form, if that was the form."""
@@ -195,7 +198,7 @@ class FormResult:
     @property
     def is_refused(self) -> bool:
         """Whether there is something to be said beside the form."""
-        return self.error is not None or bool(self.changes)
+        return self.error is not None or bool(self.changes) or bool(self.unseen)
 
 
 NOTHING = FormResult()

@@ -59,6 +59,7 @@ class Act:
         arguments: The operation's arguments from the form, besides the review and the key.
         keeps: Whether the typed text stays on the page after it was done: claiming comes before the verdict.
         leaves: Whether a script, too, goes on to another page when it was done.
+        is_verdict: Whether it waits until the person has seen all that they have written there and not sent.
     """
 
     operation: str
@@ -66,6 +67,7 @@ class Act:
     arguments: Arguments
     keeps: bool = False
     leaves: bool = False
+    is_verdict: bool = False
 
 
 Again = Callable[[PageRequest, FormResult, int], Awaitable[PageResponse]]
@@ -248,7 +250,7 @@ ACTS: Mapping[str, Act] = {
         "claim_review", CLAIMING, lambda request: {"reviewer_id": request.person.name, "take_over": True}, keeps=True
     ),
     "release": Act("release_claim", HOLDING, lambda request: _held(request) | _reason(request)),
-    "verdict": Act("submit_verdict", JUDGING, verdict_by_form),
+    "verdict": Act("submit_verdict", JUDGING, verdict_by_form, is_verdict=True),
     "comment": Act("submit_verdict", JUDGING, _finding),
     "settle": Act("answer_finding", SETTLING, _settle),
     "message": Act("add_message", TALKING, _message),
@@ -287,8 +289,10 @@ async def act(
     form, typed = request.form.get("form_name", ""), _typed(request)
     seen = request.form.get("seen", "")
     changes = await changes_since(request, review_id, seen, one.matters)
-    if changes:
-        return await again(request, FormResult(form, typed, None, changes), CONFLICT)
+    unseen = await saved.unseen(request) if one.is_verdict else ()
+    if changes or unseen:
+        typed |= {"shown": saved.shown_with(request, unseen)}
+        return await again(request, FormResult(form, typed, None, changes, unseen), CONFLICT)
     try:
         key = request.form.get("idempotency_key") or None
         arguments = one.arguments(request) | (await besides() if besides else {})

@@ -169,7 +169,9 @@ async def _send(request: PageRequest, view: ReviewView, draft: Draft, verdict: s
     async def onward(_request: PageRequest) -> str:
         return view.base
 
-    return await act(request, Act("submit_verdict", JUDGING, verdict_by_form, leaves=True), again, onward, carried)
+    return await act(
+        request, Act("submit_verdict", JUDGING, verdict_by_form, leaves=True, is_verdict=True), again, onward, carried
+    )
 
 
 async def _result(request: PageRequest, view: ReviewView, draft: Draft) -> DraftResult:
@@ -193,7 +195,7 @@ async def _result(request: PageRequest, view: ReviewView, draft: Draft) -> Draft
 
 
 def _typed(request: PageRequest) -> dict[str, str]:
-    return {name: request.form.get(name, "") for name in ("reason", "another")}
+    return {name: request.form.get(name, "") for name in ("reason", "another", "shown")}
 
 
 def _page(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, cast
 
@@ -15,6 +16,7 @@ from tandem.web.page import PageRequest, PageRoute
 
 _TEXTS = ("kind", "body", "file", "side", "severity", "category", "failure", "suggestion")
 _NUMBERS = ("round", "line", "end_line")
+_CONTENT = ("body", "severity", "category", "failure", "suggestion", "line", "end_line")
 
 
 async def listed(request: PageRequest) -> Response:
@@ -76,6 +78,32 @@ async def sent(request: PageRequest) -> None:
                     draft_ids=[one.draft_id for one in done],
                     expected=max(one.updated_at for one in done),
                 )
+
+
+async def unseen(request: PageRequest) -> list[Draft]:
+    """The person's drafts on the review that the form's window did not show, or showed before they were changed."""
+    shown = _shown(request)
+    return [one for one in await _all(request) if not {one.updated_at, _content(one)} & {*shown.get(one.draft_id, ())}]
+
+
+def shown_with(request: PageRequest, more: Sequence[Draft]) -> str:
+    """What the form's window showed before, and shows now, for its next try."""
+    return orjson.dumps(_shown(request) | {one.draft_id: [one.updated_at] for one in more}).decode()
+
+
+def _shown(request: PageRequest) -> dict[str, list[str]]:
+    """By drafts, their versions that the window showed: when each was saved, or its content while it is being saved."""
+    try:
+        found = parse_json((request.form.get("shown") or "{}").encode())
+    except orjson.JSONDecodeError:
+        return {}
+    given = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+    return {name: [str(one) for one in cast("list[Any]", of)] for name, of in given.items() if isinstance(of, list)}
+
+
+def _content(draft: Draft) -> str:
+    """As the page's script writes it, in `contentOf`."""
+    return orjson.dumps([str(getattr(draft, name) or "") for name in _CONTENT]).decode()
 
 
 def _has(texts: str, draft: Draft) -> bool:

@@ -118,7 +118,10 @@
       address.searchParams.set("round", acts()?.dataset.round || request.body.get("on_round"));
       request.action = address.pathname + address.search;
     }
-    if (request.form?.id === "verdict-form") window.tandemComments.send(request.body);
+    if (request.form?.id === "verdict-form") {
+      window.tandemSaved?.tellShown(request.body);
+      window.tandemComments.send(request.body);
+    }
     // What is sent is a draft no longer, once it was taken.
     const { form, body } = request;
     if (form) window.tandemSaved?.take(body, form.id, { body: body.get("reason") || body.get("body") || "" });
@@ -148,6 +151,7 @@
       if (form.id === "verdict-form") chosen = "";
       if (form.id === "verdict-form") window.tandemComments.clear();
     }
+    if (answer.querySelector("[data-unseen]")) window.tandemSaved?.readSoon();
     // The answer shows the review as it is now, and so brings the rest of the page up to date.
     document.dispatchEvent(new CustomEvent("tandem-answered", { detail: { text: ctx.text, except: ctx.select.slice(1) } }));
   });

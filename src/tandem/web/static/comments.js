@@ -8,6 +8,7 @@
   const read = () => JSON.parse(sessionStorage.getItem(KEY) || "[]");
   const isWriting = (element) => element?.matches?.("input, textarea, select, [contenteditable]");
   let items = read();
+  const typing = new Set(); // the ids of items whose last line is being typed, and is not that of the item yet
 
   function save() {
     if (items.length) sessionStorage.setItem(KEY, JSON.stringify(items));
@@ -241,12 +242,13 @@
       const mayClaim = document.getElementById("claim-form") !== null;
       const isSent = `It is sent with your verdict${mayClaim && item.claims ? ", once you claim the review" : ""}.`;
       const hint = commentHow === "verdict" ? isSent + (mayClaim && !item.claims ? " Writing it claims the review." : "") : `It is kept as your draft. ${commentWhy}`;
-      if (severity) form.querySelector("[data-comment-hint]").textContent = hint;
+      const why = window.tandemSaved?.whyUnsaved(item.id);
+      if (severity) form.querySelector("[data-comment-hint]").textContent = why ? `It is not saved yet: ${why}. Keep this window open.` : hint;
       form.querySelector(".comment-where").textContent = `${severity ? "Finding" : "Message"} on ${where(item)}${isOld ? ` · ${told(item).toLowerCase()}` : ""}`;
       quote.textContent = (isOld && item.quote) || "";
       quote.hidden = !quote.textContent;
       if (!severity) return;
-      end.value = spot(item)?.end || "";
+      if (!typing.has(item.id)) end.value = spot(item)?.end || "";
       suggestion.value = item.suggestion ?? linesOf(item);
     }
     if (severity) {
@@ -255,12 +257,17 @@
       if (!item.number || item.round !== shownRound()) end.closest("label").remove();
       form.querySelector("details").open = Object.values(details(item)).some((one) => one !== null);
       // After the focus has gone on, as the editor may go to another line.
-      end.addEventListener("change", () => setTimeout(() => reach(item, Number(end.value) || 0)));
+      end.addEventListener("change", () => setTimeout(reachTyped));
     }
+    // Before it is added or sent, too: the last line may have been typed just now.
+    function reachTyped() {
+      if (typing.has(item.id)) reach(item, Number(end.value) || 0);
+    }
+    typing.delete(item.id);
     range();
     form.addEventListener("tandem-range", range);
     form.addEventListener("input", ({ target }) => {
-      if (target === end) return;
+      if (target === end) return void typing.add(item.id);
       claim(item);
       item[target.name] = target === pre_existing ? target.checked : target.value;
       if (target === suggestion && target.value === linesOf(item)) item.suggestion = null;
@@ -272,6 +279,7 @@
     form.addEventListener("submit", (event) => {
       event.preventDefault();
       event.stopPropagation();
+      reachTyped();
       if (!item.body.trim()) return void askFor(item);
       // What was begun for a verdict does not become a message because the claim is over.
       const isVerdict = acts().dataset.commentHow === "verdict";
@@ -283,7 +291,12 @@
       focusOn(elementOf(item));
     });
     const isHeld = () => document.getElementById("verdict-form") !== null;
-    form.querySelector("[data-comment-now]")?.addEventListener("click", () => (!item.body.trim() ? askFor(item) : isHeld() ? sendNow(item, "comment") : tellKept()));
+    form.querySelector("[data-comment-now]")?.addEventListener("click", () => {
+      reachTyped();
+      if (!item.body.trim()) askFor(item);
+      else if (isHeld()) sendNow(item, "comment");
+      else tellKept();
+    });
     form.querySelector("[data-comment-cancel]").addEventListener("click", () => drop(item));
     return form;
   }
@@ -319,7 +332,10 @@
     const cells = new Map([...box.querySelectorAll("[data-row]")].map((cell) => [cell.dataset.row, cell]));
     const focused = document.activeElement;
     box.replaceChildren();
-    if (going.length) box.append(said("p", "", `${going.length} finding${going.length === 1 ? "" : "s"} go${going.length === 1 ? "es" : ""} with it:`));
+    // Only where there is a verdict to go with.
+    const [some, go, are] = going.length === 1 ? ["1 finding", "goes", "is"] : [`${going.length} findings`, "go", "are"];
+    const state = document.getElementById("verdict-form") ? `${go} with it:` : `${are} kept as your draft${going.length === 1 ? "" : "s"}, and not sent:`;
+    if (going.length) box.append(said("p", "", `${some} ${state}`));
     const links = said("p", "facts", "");
     for (const item of going) {
       const element = lineOf(item) || headOf(item)?.parentElement;
@@ -378,6 +394,7 @@
 
   // Its lines are as many as go to this one.
   function reach(item, to) {
+    typing.delete(item.id);
     if (item.round !== shownRound()) return;
     if (to && to < item.number) Object.assign(item, { number: to, end: item.end || item.number });
     else item.end = to > item.number ? to : null;
@@ -565,6 +582,7 @@
     }
   }
 
+  document.addEventListener("tandem-saved", () => document.querySelectorAll("#main [data-comment-form]").forEach((form) => form.dispatchEvent(new Event("tandem-range"))));
   document.addEventListener("htmx:after:swap", show);
   window.addEventListener("load", show);
 })();

@@ -18,6 +18,8 @@
   let timer = 0;
   let work = Promise.resolve(); // one after the other, so that no older text comes last
 
+  const unsaved = new Map(); // by id: why the broker does not have what was typed last
+
   const isDue = (id) => due.has(id) || going.has(id);
 
   function put(draft) {
@@ -26,6 +28,7 @@
   }
 
   function drop(id) {
+    unsaved.delete(id);
     if (!known.has(id) && !isDue(id)) return;
     due.set(id, null);
     flushIn(0);
@@ -69,9 +72,21 @@
     if (document.getElementById(id)?.matches("form")) due.delete(id);
   }
 
+  // A verdict says which drafts this window shows, as they were saved, or as they are on their way.
+  const CONTENT = ["body", "severity", "category", "failure", "suggestion", "line", "end_line"];
+  const contentOf = (draft) => JSON.stringify(CONTENT.map((name) => String(draft[name] || "")));
+
+  function tellShown(body) {
+    const shown = {};
+    for (const [id, { at }] of bases) (shown[id] ||= []).push(at);
+    for (const [id, draft] of [...going, ...due]) if (draft) (shown[id] ||= []).push(contentOf(draft));
+    body.set("shown", JSON.stringify(shown));
+  }
+
   // What was sent: the broker has discarded it by itself. What was being saved meanwhile may have come after that.
   function forget(id) {
     due.delete(id);
+    unsaved.delete(id);
     base(id);
     if (going.has(id)) drop(id);
     else if (known.delete(id)) windows.postMessage(location.pathname);
@@ -98,12 +113,14 @@
         const answer = await send(id, draft);
         if (!answer.ok && (answer.status >= 500 || answer.status === 429)) throw new Error(answer.statusText);
         if (draft && answer.ok) saved(id, draft, (await answer.json()).draft);
-        else if (!draft) known.delete(id);
+        else if (draft) unsaved.set(id, "the broker does not take it");
+        else known.delete(id);
         // What another window wrote since then stays, and is shown.
         if (!draft) work = work.then(read);
       } catch {
         // The broker is away: what is written stays in this window, and is sent again.
         if (!due.has(id)) due.set(id, draft);
+        if (draft) unsaved.set(id, "the broker is away");
         flushIn(RETRY_MS);
       }
       going.delete(id);
@@ -113,6 +130,7 @@
   }
 
   function saved(id, draft, fresh) {
+    unsaved.delete(id);
     known.set(id, fresh);
     const isAlone = textsOf(fresh) === textsOf(draft);
     // Words of another window were not seen by a person who sends or removes their own now: they stay.
@@ -181,9 +199,23 @@
   function mark() {
     for (const { draft_id: id, round } of known.values()) {
       const label = document.getElementById(id)?.querySelector("label");
-      if (label) label.dataset.told = String(round) === acts()?.dataset.round ? "draft" : `your draft from round ${round}`;
+      if (label && !unsaved.has(id)) label.dataset.told = String(round) === acts()?.dataset.round ? "draft" : `your draft from round ${round}`;
     }
   }
+
+  function tellUnsaved() {
+    for (const [id, why] of unsaved) {
+      const label = document.getElementById(id)?.querySelector("label");
+      if (label) label.dataset.told = `not saved yet: ${why}`;
+    }
+  }
+
+  // A window that is closed loses what the broker does not have.
+  window.addEventListener("beforeunload", (event) => {
+    if (!box() || !(unsaved.size || [...due.values(), ...going.values()].some((draft) => draft))) return;
+    event.preventDefault();
+    flushIn(0);
+  });
 
   document.addEventListener("tandem-typed", ({ detail: form }) => {
     const kind = form.dataset.draft;
@@ -202,7 +234,7 @@
   windows.addEventListener("message", (event) => {
     if (event.data === location.pathname && !document.hidden) work = work.then(read);
   });
-  document.addEventListener("tandem-saved", mark);
+  document.addEventListener("tandem-saved", () => [mark(), tellUnsaved()]);
   document.addEventListener("visibilitychange", () => (document.hidden ? leave() : readSoon()));
   window.addEventListener("pagehide", leave);
   window.addEventListener("load", readSoon);
@@ -213,5 +245,5 @@
     clearTimeout(timer);
   }
 
-  window.tandemSaved = { take, put, drop, forget, isDue, strays, base, isFollowing, join, write, has: (id) => known.has(id) || isDue(id) };
+  window.tandemSaved = { whyUnsaved: (id) => unsaved.get(id), take, tellShown, readSoon, put, drop, forget, isDue, strays, base, isFollowing, join, write, has: (id) => known.has(id) || isDue(id) };
 })();
