@@ -30,8 +30,8 @@ async def open_pages(
     """Open the inbox, or a review, in your browser; a broker that does not run is started first.
 
     The address is printed, too. Where there is no display it is only printed. Where the broker asks for access tokens
-    it logs you in, once and within a minute. Where it does not, the browser is known from then on to be a person's, whose
-    approval a policy may ask for.
+    it logs you in, once and within a minute. Where it does not, the browser is from then on known to be a
+    person's, whose approval a policy may need.
     """
     if review is not None and project is not None:
         raise Misused("A review knows its project: give one of the two.", "--project")
@@ -61,12 +61,20 @@ async def open_pages(
     sys.stdout.write(f"{address}\n")
     if started:
         say("The broker did not run and was started; 'tandem down' stops it.")
-    if logs_in and not opened:
-        say(f"This address logs one browser in as you, once, within {login['expires_in_s']} s: keep it to yourself.")
+    secret = _secret(login["expires_in_s"], is_proof=bool(opening))
+    if secret is not None and not opened:
+        say(f"{secret}: keep it to yourself.")
     if obstacle is not None:
         say(obstacle)
     elif not opened and not print_only:
         say("No browser could be started: open this address yourself, or name a browser in BROWSER.")
+
+
+def _secret(login_seconds: float, *, is_proof: bool) -> str | None:
+    """Why an address is for one person's eyes; None where it is not."""
+    if login_seconds > 0:
+        return f"This address logs one browser in as you, once, within {login_seconds} s"
+    return "For a minute this address makes a browser known as a person's" if is_proof else None
 
 
 def _path(review: str | None, project: str | None) -> str:
