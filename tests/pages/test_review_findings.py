@@ -6,11 +6,11 @@ import re
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.acceptance.reviewing import PROPOSER, Desk, edited
 from tests.git.sandbox import Sandbox, new_file
-from tests.pages.changes import held, keeps, line, staged
+from tests.pages.changes import held, keeps, line, shown, staged
 from tests.pages.conftest import Check, Shot
 from tests.pages.counting import Actions
 from tests.pages.windows import Windows, write
@@ -360,3 +360,37 @@ def test_without_a_script_a_finding_that_does_not_say_what_the_fault_is_comes_ba
     expect(page.get_by_role("textbox", name="Finding", exact=True)).to_be_focused()
     expect(page.get_by_label("How it fails")).to_have_value("On every call.")
     assert (found(shop, review), shop.status(review)["status"]) == ([], "claimed")
+
+
+@pytest.mark.parametrize("button", ["Add to the verdict", "Send now"])
+def test_the_redraw_after_the_claim_leaves_what_is_typed_alone(
+    page: Page, shop: Desk, repo: Sandbox, button: str
+) -> None:
+    repo.write("new.txt", "".join(f"value {number}\n" for number in range(1, 41)))
+    review = shown(page, shop, diff=staged(repo))
+    waiting: list[Route] = []
+
+    def hold(route: Route) -> None:
+        waiting.append(route)
+
+    page.route("**/claim?*", hold)
+    page.locator('table.diff[data-path="new.txt"] a[data-line="30"]').click()
+    with page.expect_request("**/claim?*"):
+        page.get_by_label("Finding on new.txt:30").fill("Three of them.")
+    page.get_by_text("More", exact=True).click()
+    end = page.locator("#change").get_by_label("To line")
+    end.press_sequentially("32")
+    end.press("ArrowLeft")
+    waiting[0].continue_()
+    expect(page.get_by_text("You hold it.")).to_be_visible()
+    expect(end).to_be_focused()
+    expect(end).to_have_value("32")
+    assert end.evaluate("(field) => field.selectionStart") == 1
+    page.get_by_role("button", name=button).click()
+    if button == "Add to the verdict":
+        expect(page.locator(".pending-where")).to_contain_text("new.txt:30–32")
+        write(page, "Your verdict on round 1", "Three.", "Request changes")
+    expect(page.locator("table.diff .thread").get_by_text("Three of them.")).to_be_visible()
+    [one] = [one for one in found(shop, review) if one["file"]]
+    assert (one["line"], one["end_line"]) == (30, 32)
+    page.unroute_all()

@@ -8,6 +8,7 @@
   const read = () => JSON.parse(sessionStorage.getItem(KEY) || "[]");
   const isWriting = (element) => element?.matches?.("input, textarea, select, [contenteditable]");
   let items = read();
+  const typing = new Set(); // the ids of items whose last line is being typed, and is not that of the item yet
 
   function save() {
     if (items.length) sessionStorage.setItem(KEY, JSON.stringify(items));
@@ -246,7 +247,7 @@
       quote.textContent = (isOld && item.quote) || "";
       quote.hidden = !quote.textContent;
       if (!severity) return;
-      end.value = spot(item)?.end || "";
+      if (!typing.has(item.id)) end.value = spot(item)?.end || "";
       suggestion.value = item.suggestion ?? linesOf(item);
     }
     if (severity) {
@@ -255,12 +256,17 @@
       if (!item.number || item.round !== shownRound()) end.closest("label").remove();
       form.querySelector("details").open = Object.values(details(item)).some((one) => one !== null);
       // After the focus has gone on, as the editor may go to another line.
-      end.addEventListener("change", () => setTimeout(() => reach(item, Number(end.value) || 0)));
+      end.addEventListener("change", () => setTimeout(reachTyped));
     }
+    // Before it is added or sent, too: the last line may have been typed just now.
+    function reachTyped() {
+      if (typing.has(item.id)) reach(item, Number(end.value) || 0);
+    }
+    typing.delete(item.id);
     range();
     form.addEventListener("tandem-range", range);
     form.addEventListener("input", ({ target }) => {
-      if (target === end) return;
+      if (target === end) return void typing.add(item.id);
       claim(item);
       item[target.name] = target === pre_existing ? target.checked : target.value;
       if (target === suggestion && target.value === linesOf(item)) item.suggestion = null;
@@ -272,6 +278,7 @@
     form.addEventListener("submit", (event) => {
       event.preventDefault();
       event.stopPropagation();
+      reachTyped();
       if (!item.body.trim()) return void askFor(item);
       // What was begun for a verdict does not become a message because the claim is over.
       const isVerdict = acts().dataset.commentHow === "verdict";
@@ -283,7 +290,12 @@
       focusOn(elementOf(item));
     });
     const isHeld = () => document.getElementById("verdict-form") !== null;
-    form.querySelector("[data-comment-now]")?.addEventListener("click", () => (!item.body.trim() ? askFor(item) : isHeld() ? sendNow(item, "comment") : tellKept()));
+    form.querySelector("[data-comment-now]")?.addEventListener("click", () => {
+      reachTyped();
+      if (!item.body.trim()) askFor(item);
+      else if (isHeld()) sendNow(item, "comment");
+      else tellKept();
+    });
     form.querySelector("[data-comment-cancel]").addEventListener("click", () => drop(item));
     return form;
   }
@@ -381,6 +393,7 @@
 
   // Its lines are as many as go to this one.
   function reach(item, to) {
+    typing.delete(item.id);
     if (item.round !== shownRound()) return;
     if (to && to < item.number) Object.assign(item, { number: to, end: item.end || item.number });
     else item.end = to > item.number ? to : null;
