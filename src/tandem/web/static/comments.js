@@ -242,7 +242,8 @@
       const mayClaim = document.getElementById("claim-form") !== null;
       const isSent = `It is sent with your verdict${mayClaim && item.claims ? ", once you claim the review" : ""}.`;
       const hint = commentHow === "verdict" ? isSent + (mayClaim && !item.claims ? " Writing it claims the review." : "") : `It is kept as your draft. ${commentWhy}`;
-      if (severity) form.querySelector("[data-comment-hint]").textContent = hint;
+      const why = window.tandemSaved?.whyUnsaved(item.id);
+      if (severity) form.querySelector("[data-comment-hint]").textContent = why ? `It is not saved yet: ${why}. Keep this window open.` : hint;
       form.querySelector(".comment-where").textContent = `${severity ? "Finding" : "Message"} on ${where(item)}${isOld ? ` · ${told(item).toLowerCase()}` : ""}`;
       quote.textContent = (isOld && item.quote) || "";
       quote.hidden = !quote.textContent;
@@ -581,6 +582,7 @@
     }
   }
 
+  document.addEventListener("tandem-saved", () => document.querySelectorAll("#main [data-comment-form]").forEach((form) => form.dispatchEvent(new Event("tandem-range"))));
   document.addEventListener("htmx:after:swap", show);
   window.addEventListener("load", show);
 })();

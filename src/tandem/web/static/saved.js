@@ -4,6 +4,7 @@
   "use strict";
   const SETTLE_MS = 600;
   const RETRY_MS = 3000;
+  const MOST_AT_ONCE = 20_000; // letters that a page that is left can send; the browser takes 64 KiB as they are encoded
   const windows = new BroadcastChannel("tandem-drafts");
   const box = () => document.getElementById("drafts-form");
   const acts = () => document.getElementById("acts");
@@ -18,6 +19,8 @@
   let timer = 0;
   let work = Promise.resolve(); // one after the other, so that no older text comes last
 
+  const unsaved = new Map(); // by id: why the broker does not have what was typed last
+
   const isDue = (id) => due.has(id) || going.has(id);
 
   function put(draft) {
@@ -26,6 +29,7 @@
   }
 
   function drop(id) {
+    unsaved.delete(id);
     if (!known.has(id) && !isDue(id)) return;
     due.set(id, null);
     flushIn(0);
@@ -83,6 +87,7 @@
   // What was sent: the broker has discarded it by itself. What was being saved meanwhile may have come after that.
   function forget(id) {
     due.delete(id);
+    unsaved.delete(id);
     base(id);
     if (going.has(id)) drop(id);
     else if (known.delete(id)) windows.postMessage(location.pathname);
@@ -109,12 +114,14 @@
         const answer = await send(id, draft);
         if (!answer.ok && (answer.status >= 500 || answer.status === 429)) throw new Error(answer.statusText);
         if (draft && answer.ok) saved(id, draft, (await answer.json()).draft);
-        else if (!draft) known.delete(id);
+        else if (draft) unsaved.set(id, "the broker does not take it");
+        else known.delete(id);
         // What another window wrote since then stays, and is shown.
         if (!draft) work = work.then(read);
       } catch {
         // The broker is away: what is written stays in this window, and is sent again.
         if (!due.has(id)) due.set(id, draft);
+        if (draft) unsaved.set(id, "the broker is away");
         flushIn(RETRY_MS);
       }
       going.delete(id);
@@ -124,6 +131,7 @@
   }
 
   function saved(id, draft, fresh) {
+    unsaved.delete(id);
     known.set(id, fresh);
     const isAlone = textsOf(fresh) === textsOf(draft);
     // Words of another window were not seen by a person who sends or removes their own now: they stay.
@@ -192,9 +200,25 @@
   function mark() {
     for (const { draft_id: id, round } of known.values()) {
       const label = document.getElementById(id)?.querySelector("label");
-      if (label) label.dataset.told = String(round) === acts()?.dataset.round ? "draft" : `your draft from round ${round}`;
+      if (label && !unsaved.has(id)) label.dataset.told = String(round) === acts()?.dataset.round ? "draft" : `your draft from round ${round}`;
     }
   }
+
+  function tellUnsaved() {
+    for (const [id, why] of unsaved) {
+      const label = document.getElementById(id)?.querySelector("label");
+      if (label) label.dataset.told = `not saved yet: ${why}`;
+    }
+  }
+
+  // A window that is closed loses what the broker does not have, unless it can still be sent as the page is left.
+  window.addEventListener("beforeunload", (event) => {
+    const pending = [...due.values(), ...going.values()].filter((draft) => draft);
+    const isSent = document.getElementById("live").dataset.state !== "offline" && JSON.stringify(pending).length < MOST_AT_ONCE;
+    if (!box() || !(unsaved.size || (pending.length && !isSent))) return;
+    event.preventDefault();
+    flushIn(0);
+  });
 
   document.addEventListener("tandem-typed", ({ detail: form }) => {
     const kind = form.dataset.draft;
@@ -213,16 +237,16 @@
   windows.addEventListener("message", (event) => {
     if (event.data === location.pathname && !document.hidden) work = work.then(read);
   });
-  document.addEventListener("tandem-saved", mark);
+  document.addEventListener("tandem-saved", () => [mark(), tellUnsaved()]);
   document.addEventListener("visibilitychange", () => (document.hidden ? leave() : readSoon()));
   window.addEventListener("pagehide", leave);
   window.addEventListener("load", readSoon);
 
   // A page that is left cannot wait for answers; what is too long for that is still in this window's store.
   function leave() {
-    if (box()) for (const [id, draft] of due) send(id, draft, true).catch(() => {});
+    if (box()) for (const [id, draft] of new Map([...going, ...due])) send(id, draft, true).catch(() => {});
     clearTimeout(timer);
   }
 
-  window.tandemSaved = { take, tellShown, readSoon, put, drop, forget, isDue, strays, base, isFollowing, join, write, has: (id) => known.has(id) || isDue(id) };
+  window.tandemSaved = { whyUnsaved: (id) => unsaved.get(id), take, tellShown, readSoon, put, drop, forget, isDue, strays, base, isFollowing, join, write, has: (id) => known.has(id) || isDue(id) };
 })();
