@@ -496,6 +496,7 @@ def test_what_was_typed_while_the_broker_was_away_is_joined_with_what_another_br
     page.route("**/drafts", lambda route: route.abort())
     page.get_by_label(label).fill("Why two?")
     typed(other, "Why so?", label)
+    windows.accept_dialogs()
     page.reload()
     expect(page.get_by_label(label)).to_have_value("Why two?")
     page.unroute("**/drafts")
@@ -565,3 +566,24 @@ def test_to_speak_in_the_proposers_place_is_behind_a_menu(page: Page, shop: Desk
     expect(page.locator("#stream .entry").get_by_text("It is tested.")).to_be_visible()
     [said] = shop.discussion(review)
     assert (said["kind"], said["sender_role"], said["author"]) == ("message", "proposer", "ada")
+
+
+def test_who_closes_a_window_is_asked_as_long_as_the_broker_does_not_have_what_is_typed(
+    page: Page, shop: Desk, windows: Windows
+) -> None:
+    review = held(page, shop)
+    windows.allow("/drafts", "Failed to fetch", "ERR_", "dialog: beforeunload")
+    page.route("**/drafts", lambda route: route.abort())
+    line(page, 2).click()
+    page.keyboard.type("Why two?")
+    hint = page.locator("[data-comment-hint]")
+    expect(hint).to_have_text("It is not saved yet: the broker is away. Keep this window open.")
+    with page.expect_event("dialog"):
+        page.evaluate("location.assign('/inbox')")
+    expect(page.get_by_label(EDITOR)).to_have_value("Why two?")
+    page.unroute("**/drafts")
+    expect(hint).to_have_text("It is sent with your verdict.")
+    assert drafts(shop, review) == [("finding", "Why two?")]
+    page.goto("/inbox")
+    expect(page.locator(".row", has_text=shop.project).first).to_be_visible()
+    assert len([one for one in windows.trouble if one.startswith("dialog")]) == 1

@@ -114,6 +114,8 @@ class Windows:
 
     def close(self) -> None:
         """Close them all, or make them empty; what they have to tell is told by then."""
+        # What a test has typed and not sent is not asked about.
+        self.accept_dialogs()
         for page, kind in self._pages:
             if self._kept is not None and self._is_empty_again(page, *kind):
                 self._kept.setdefault(kind, []).append(page)

@@ -4,6 +4,7 @@
   "use strict";
   const SETTLE_MS = 600;
   const RETRY_MS = 3000;
+  const MOST_AT_ONCE = 20_000; // letters that a page that is left can send; the browser takes 64 KiB as they are encoded
   const windows = new BroadcastChannel("tandem-drafts");
   const box = () => document.getElementById("drafts-form");
   const acts = () => document.getElementById("acts");
@@ -210,9 +211,11 @@
     }
   }
 
-  // A window that is closed loses what the broker does not have.
+  // A window that is closed loses what the broker does not have, unless it can still be sent as the page is left.
   window.addEventListener("beforeunload", (event) => {
-    if (!box() || !(unsaved.size || [...due.values(), ...going.values()].some((draft) => draft))) return;
+    const pending = [...due.values(), ...going.values()].filter((draft) => draft);
+    const isSent = document.getElementById("live").dataset.state !== "offline" && JSON.stringify(pending).length < MOST_AT_ONCE;
+    if (!box() || !(unsaved.size || (pending.length && !isSent))) return;
     event.preventDefault();
     flushIn(0);
   });
@@ -241,7 +244,7 @@
 
   // A page that is left cannot wait for answers; what is too long for that is still in this window's store.
   function leave() {
-    if (box()) for (const [id, draft] of due) send(id, draft, true).catch(() => {});
+    if (box()) for (const [id, draft] of new Map([...going, ...due])) send(id, draft, true).catch(() => {});
     clearTimeout(timer);
   }
 
