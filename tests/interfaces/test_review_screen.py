@@ -159,31 +159,6 @@ async def test_a_draft_that_does_not_say_what_the_fault_is_keeps_the_verdict_bac
     assert len((await at.other.list_drafts(person=PERSON, review_id=review_id)).drafts) == 1
 
 
-async def test_a_verdict_does_not_go_past_a_draft_of_another_window(at: Stage) -> None:
-    review_id = await at.create()
-    await at.opened(review_id)
-    await at.press("r", "n", "o")
-    await at.shows("Request changes. Reason")
-    about: dict[str, Any] = {"round": 1, "kind": "finding", "file": "a.txt", "line": 2, "side": "after"}
-    about |= {"draft_id": "d1", "person": PERSON, "severity": "blocker"}
-    await at.other.save_draft(review_id, body="It deletes all.", **about)
-    await at.press("ctrl+s")
-    await at.shows("You wrote something in another window: a.txt, line 2 (blocker).")
-    assert (await at.status(review_id)).status == "pending"
-    await at.press("escape")
-    await at.shows("blocker, not sent yet on line 2", "It deletes all.")
-    # Changed since it was shown.
-    await at.press("r")
-    await at.shows("Goes with it: 1 finding.")
-    await at.other.save_draft(review_id, body="It deletes nearly all.", **about)
-    await at.press("ctrl+s")
-    await at.shows("You wrote something in another window")
-    await at.press("ctrl+s")
-    await at.becomes(review_id, "changes_requested")
-    found = (await at.other.list_findings(review_id=review_id)).findings
-    assert [one.claim for one in found if one.source == "person"] == ["It deletes nearly all."]
-
-
 async def test_a_finding_that_was_kept_goes_with_the_verdict_on_a_later_round(at: Stage, review_id: str) -> None:
     await at.press("down", "down", "down", "down", "l")
     await at.shows("Finding on a.txt, line 2")

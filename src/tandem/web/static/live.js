@@ -80,6 +80,8 @@
     const { login } = document.body.dataset;
     const unsent = [...document.querySelectorAll("main form[method=post]:not([data-draft]) :is(textarea, input[type=text], input:not([type]))")];
     if (!document.body.hasAttribute("data-answer") && unsent.every((field) => field.value === field.defaultValue)) {
+      // The window keeps its drafts until the person is back.
+      document.body.dataset.leaves = "";
       location.assign(login);
       return;
     }

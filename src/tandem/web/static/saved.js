@@ -215,7 +215,7 @@
   window.addEventListener("beforeunload", (event) => {
     const pending = [...due.values(), ...going.values()].filter((draft) => draft);
     const isSent = document.getElementById("live").dataset.state !== "offline" && JSON.stringify(pending).length < MOST_AT_ONCE;
-    if (!box() || !(unsaved.size || (pending.length && !isSent))) return;
+    if (!box() || "leaves" in document.body.dataset || !(unsaved.size || (pending.length && !isSent))) return;
     event.preventDefault();
     flushIn(0);
   });
