@@ -117,6 +117,17 @@ def test_p11_a_finding_on_a_file_goes_on_with_a_change_that_brings_that_file_aga
     assert [one["blocking"] for one in found(shop, shop.put_up(diff=diff))] == [True]
 
 
+def test_p11_a_finding_goes_on_with_a_change_that_makes_its_lines_again_among_others(agents: AgentDesk, shop: Desk):
+    review = shop.put_up(diff=edited())
+    agents.decide(review, "changes_requested", findings=[MAJOR])
+    shop.do("close_review", review_id=review)
+    more = "@@ -7,3 +7,3 @@\n line 7\n-line 8\n+more\n line 9\n"
+    (kept,) = found(shop, shop.put_up(diff=edited() + more))
+    assert (kept["file"], kept["line"], kept["blocking"]) == ("a.txt", MAJOR["line"], True)
+    # Not with one that leaves these lines as they were.
+    assert found(shop, shop.put_up(diff=edited(line=8, text="more"))) == []
+
+
 @pytest.mark.parametrize("way", ["twin", "revised", "retried"])
 def test_p11_a_proposer_who_closes_a_review_rids_no_other_of_its_findings(agents: AgentDesk, shop: Desk, way: str):
     review = shop.put_up(diff=edited())

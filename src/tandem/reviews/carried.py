@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+import asyncio
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import cache
 from typing import Any
 
 import orjson
 
+from tandem.git import hunks
 from tandem.git.travel import Place
 from tandem.reviews import finding_queries, finding_rules, places
 from tandem.reviews import queries as reviews
@@ -30,6 +32,9 @@ def going_on(unit: Unit, project: str, parent_id: str | None, content: Content) 
     there = finding_queries.list_of_review(unit, parent_id) if parent_id else []
     found = [(one, True) for one in there if one.is_open and one.source != "check"]
     found += finding_queries.list_refused(unit, project, content.digest, content.changes)
+    if content.again:
+        left = finding_queries.list_left(unit, project, (change.path for change in content.changes))
+        found += [(one, True) for one in left if one.id in content.again]
     found.sort(key=lambda known: (known[0].seq, known[0].position))
     # Of one that went on several times the newest.
     newest = {one.identity: (one, stands) for one, stands in found}
@@ -40,13 +45,39 @@ async def with_places(
     services: Services, project: str, parent_id: str | None, content: Content, *, is_text: bool
 ) -> Content:
     """The content of a new review with the places of the findings that it goes on with; before any transaction."""
+    paths = [change.path for change in content.changes]
+
+    def look(unit: Unit) -> tuple[list[Finding], list[Finding]]:
+        return going_on(unit, project, parent_id, content), finding_queries.list_left(unit, project, paths)
+
+    known, left = await services.store.read(look)
     there: dict[str, list[Finding]] = {}
-    for one in await services.store.read(lambda unit: going_on(unit, project, parent_id, content)):
+    for one in {one.id: one for one in (*known, *left)}.values():
         there.setdefault(one.review_id, []).append(one)
     found: dict[str, Place] = {}
     for review_id, findings in there.items():
         found |= await places.places_in(services, review_id, map(places.spot_of, findings), content, is_text=is_text)
-    return replace(content, places=found)
+    made = await asyncio.to_thread(_added, content, is_text=is_text) if left else {}
+    again = frozenset(one.id for one in left if _comes_again(found.get(one.id), made))
+    return replace(content, places=found, again=again)
+
+
+def _added(content: Content, *, is_text: bool) -> dict[str, frozenset[int]]:
+    """By file, the numbers of the lines that a change makes."""
+    if is_text:
+        return {change.path: frozenset(range(1, content.content.count("\n") + 2)) for change in content.changes}
+    made: dict[str, frozenset[int]] = {}
+    for file in hunks.parse(content.content):
+        lines = (line for hunk in file.hunks for line in hunk.walk())
+        made[file.path] = frozenset(line.new_number or 0 for line in lines if line.kind == "added")
+    return made
+
+
+def _comes_again(place: Place | None, made: Mapping[str, frozenset[int]]) -> bool:
+    """Whether a change makes the lines of a finding as they were."""
+    if place is None or place.changed is not False or place.file is None or place.line is None:
+        return False
+    return made.get(place.file, frozenset()).issuperset(range(place.line, (place.end_line or place.line) + 1))
 
 
 def copies(services: Services, review: Review, content: Content, found: Iterable[Finding]) -> tuple[Finding, ...]:

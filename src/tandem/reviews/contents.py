@@ -65,6 +65,7 @@ class Content(ValidatedContent):
         ground: What it stands on; None where there is no repository.
         places: Where the findings of other reviews stand in it that it goes on with, by their ids.
         policy: The project's policy, as the base branch's tip has it; None if it has none.
+        again: Ids of findings of reviews that ended without approval whose lines it makes as they were.
         returned: Ids of the findings whose lines it has as they were, after they had changed.
     """
 
@@ -74,6 +75,7 @@ class Content(ValidatedContent):
     ground: Ground | None = None
     policy: grounds.Rules | None = None
     places: Mapping[str, Place] = field(default_factory=dict[str, Place])
+    again: frozenset[str] = frozenset()
     returned: frozenset[str] = frozenset()
 
 

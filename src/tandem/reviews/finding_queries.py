@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache, partial
 from typing import Any, Final, Literal
 
@@ -99,6 +99,16 @@ def _of_files(which: _Which, count: int) -> Statement:
     return Statement(_standing(which, source, _c.round, same))
 
 
+@cache
+def _left(count: int) -> Statement:
+    keys = keys_table(count, "path")
+    there = and_(_c.project == bindparam("project"), _c.path == keys.c.path)
+    on_lines = and_(_f.review_id == _c.review_id, _f.file == _c.path, _f.side == "new", _f.line.is_not(None))
+    source = keys.join(tables.contested_files, there).join(tables.findings, on_lines)
+    found = select(tables.findings).distinct().select_from(source).join(tables.reviews, _r.id == _f.review_id)
+    return Statement(found.where(_f.source != "check", _is_open, _is_refused).limit(bindparam("limit")))
+
+
 BEFORE_ALL: Final = (0, -2)
 _MOST: Final = 10_000
 """So many findings of other reviews on one content are read. With more it is refused, as none may be left out."""
@@ -162,6 +172,14 @@ def list_elsewhere(unit: Unit, review: Review, changes: Sequence[Change]) -> lis
     """The findings of other reviews that stand on the same content, or a part of it; agents' not where approved."""
     found = _list(unit, "elsewhere", review.project, review.digest, changes, but=review.id)
     return [one for one, stands in found if stands]
+
+
+def list_left(unit: Unit, project: str, paths: Iterable[str]) -> list[Finding]:
+    """The open findings on lines of some files, in reviews that ended without approval."""
+    keys = [(path,) for path in paths]
+    return [
+        Finding(*row) for some in list_by_keys(unit, _left, ("path",), keys, _MOST, project=project) for row in some
+    ]
 
 
 def list_refused(unit: Unit, project: str, digest: str | None, changes: Sequence[Change]) -> list[tuple[Finding, bool]]:
