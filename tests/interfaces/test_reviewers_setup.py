@@ -232,7 +232,9 @@ def test_a_person_who_submits_without_a_reviewer_is_offered_the_page(fresh: Fres
         status, shown = fresh.ask(submit, (question, answer))
         assert status == 0, shown
         assert opened.exists() == (answer == "yes")
-    assert "/reviews/rv_" in opened.read_text("utf-8")
+    # By an address that makes the browser known as a person's.
+    assert "/you?proof=" in opened.read_text("utf-8")
+    assert "%2Freviews%2Frv_" in opened.read_text("utf-8")
     fresh.variables["CLAUDECODE"] = "1"
     status, shown = fresh.ask(submit)
     assert question not in shown
