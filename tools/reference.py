@@ -351,7 +351,9 @@ def pages() -> dict[str, str]:
     return {name: render() for name, render in PAGES.items()}
 
 
-BY_HAND = frozenset({"broker.md", "checks.md", "clients.md", "diffs.md", "gate.md", "reviewer-programs.md"})
+BY_HAND = frozenset(
+    {"broker.md", "checks.md", "clients.md", "diffs.md", "gate.md", "policy.md", "reviewer-programs.md"}
+)
 """Pages of the reference that no generator writes."""
 
 
