@@ -227,3 +227,28 @@ def test_checks_alone_that_fail_ask_for_another_round(project: Checked) -> None:
     review, _ = project.submitted(diff=edited())
     project.ended(review)
     assert project.status(review)["next_action"] == "revise"
+
+
+def test_a_round_of_the_same_content_with_all_approvals_is_approved(project: Checked) -> None:
+    have(project, BOTH)
+    review, digest = project.submitted(diff=edited())
+    approve(project, review, "codex")
+    approve(project, review, "ann", proved=True)
+    project.revise(review, diff=edited(), intent="Other words")
+    assert project.status(review)["status"] == "approved"
+    assert allowed(project, digest) == (True, None)
+    project.broker.assert_intact()
+
+
+def test_what_has_landed_is_judged_by_the_policy_of_then(project: Checked) -> None:
+    project.repo.git("branch", "-M", "main")
+    project.do("set_gate", enabled=True, branches=["main"])
+    review, digest = project.submitted(diff=edited())
+    approve(project, review, "codex")
+    project.repo.write("a.txt", project.repo.read("a.txt").replace(b"line 2\n", b"better\n"))
+    project.repo.commit("better")
+    have(project, BOTH)
+    assert allowed(project, digest) == (True, None)
+    other, later = project.submitted(diff=edited(line=4))
+    approve(project, other, "codex")
+    assert not allowed(project, later)[0]

@@ -44,6 +44,7 @@ _CHECKED = {
 _OF_PERSONS = {
     "override_gate": "An override lets unapproved content through.",
     "remove_lesson": "The same finding would count again.",
+    "see_override": "A person has to have seen it.",
     "waive_requirement": "A waiver lets a change through without all that the policy asks for.",
 }
 _ASKING = frozenset({"message", "question", "verdict"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import webbrowser
-from typing import Annotated
+from typing import Annotated, Any, Final
 from urllib.parse import quote, urlencode, urlsplit
 
 from tandem.cli import persons
@@ -14,6 +14,7 @@ from tandem.cli.declared import Argument, Misused, Option
 from tandem.cli.terminal import EnvelopeOption, progress, say, show_data
 from tandem.client import TandemClient
 from tandem.core import platforms
+from tandem.rulings.person import agent_mark
 from tandem.setup.background import reach_broker
 
 
@@ -44,11 +45,12 @@ async def open_pages(
             if review is not None:
                 # A wrong id is said here, and not by a page.
                 await client.get_review_status(review_id=review)
-            login = await client.data("create_login", {})
+            # An agent shows a page; it logs no browser in.
+            login = await client.data("create_login", {}) if agent_mark() is None else _NO_LOGIN
             address = client.address
             opening = persons.opening_proof(client.location)
     logs_in = login["expires_in_s"] > 0
-    if not logs_in and opening:
+    if opening:
         # From then on the browser is known to be a person's.
         path = f"/you?{urlencode({**opening, 'next': path})}"
     address += f"{login['path']}&{urlencode({'to': path})}" if logs_in else path
@@ -68,6 +70,9 @@ async def open_pages(
         say(obstacle)
     elif not opened and not print_only:
         say("No browser could be started: open this address yourself, or name a browser in BROWSER.")
+
+
+_NO_LOGIN: Final[dict[str, Any]] = {"path": "", "expires_in_s": 0}
 
 
 def _secret(login_seconds: float, *, is_proof: bool) -> str | None:

@@ -154,12 +154,12 @@ def send(session: Session, operation: str, request: dict[str, Any]) -> bytes:
     envelope = session.call(operation, request)
     error: dict[str, Any] = (json.loads(envelope).get("error") or {}) if operation == "submit_verdict" else {}
     is_asked = error.get("details", {}).get("needed") == "person" and request["verdict"] in ("approved", "approve")
-    sealed = person_proof(session.location, request) if is_asked else {}
-    if not sealed:
+    proved = person_proof(session.location, request) if is_asked else {}
+    if not proved:
         return envelope
     question = f"You approve {request['review_id']} as the person that the project's policy asks for."
     confirm(question, unasked=Forbidden(error["message"], needed="person"))
-    return session.call(operation, {**request, **sealed})
+    return session.call(operation, {**request, **proved})
 
 
 def person_proof(location: BrokerLocation, request: Mapping[str, Any]) -> dict[str, str]:
@@ -169,10 +169,15 @@ def person_proof(location: BrokerLocation, request: Mapping[str, Any]) -> dict[s
         location: Where the broker is.
         request: The rest of the request.
     """
-    if agent_mark() is not None:
+    return sealed(location, proof.verdict_facts(request))
+
+
+def sealed(location: BrokerLocation, facts: Sequence[object]) -> dict[str, str]:
+    """The proof of what a person decides at a terminal, as a field of a request; empty where an agent may do so."""
+    if agent_mark() is not None or not sys.stdin.isatty():
         return {}
-    sealed = proof.prove(proof.keys(location.data_dir), proof.verdict_facts(request))
-    return {"proof": sealed} if sealed else {}
+    made = proof.prove(proof.keys(location.data_dir), facts)
+    return {"proof": made} if made else {}
 
 
 def opening_proof(location: BrokerLocation) -> dict[str, str]:

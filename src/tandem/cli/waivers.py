@@ -13,7 +13,7 @@ from tandem.cli.connection_options import ConnectionOptions
 from tandem.cli.declared import Argument, Misused, Option, without
 from tandem.cli.review import ReviewArgument
 from tandem.cli.terminal import Exit, progress
-from tandem.rulings import person, proof
+from tandem.rulings import proof
 from tandem.rulings.policy import in_words
 
 _DURATION = re.compile(r"([1-9][0-9]{0,2})([hdw])")
@@ -64,11 +64,11 @@ def settle(
 ) -> Exit:
     """Review a waived requirement after the fact: the change is good, and the debt over; or not, and a person looks."""
     by = persons.required_caller(options.agent)
-    is_person, location = person.agent_mark() is None, locate(options.broker, ".", options.data_dir)
+    location = locate(options.broker, ".", options.data_dir)
     with options.session(location) as session, progress("review settle"):
         persons.refuse(session, review_id)
         facts = proof.settling_facts(review_id, need, verdict, by, reason)
-        stated = given(need=need, reason=reason, reviewer_id=by, proof=_sealed(location, facts) if is_person else None)
+        stated = given(need=need, reason=reason, reviewer_id=by, **persons.sealed(location, facts))
         envelope = session.call("settle_waiver", {"review_id": review_id, "verdict": verdict, **stated})
     return present(envelope, "settle_waiver", as_json=options.as_json)
 

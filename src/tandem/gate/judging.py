@@ -26,6 +26,7 @@ from tandem.reviews import queries as review_queries
 from tandem.reviews.approvals import Approval, Cover, inverse
 from tandem.reviews.check_rules import Hold
 from tandem.reviews.context import Services
+from tandem.reviews.verdicts import find_landing
 from tandem.rulings import planning
 from tandem.rulings.next_steps import SUBMIT
 from tandem.settings.config import PROJECT_FILE, load_settings
@@ -134,8 +135,10 @@ async def check_gate(services: Services, _caller: Caller, request: CheckGate) ->
     with while_wanted() as check:
         judge = _check_digest if request.digest is not None else _check_changes
         decision, held = await judge(services, request, settings[0], asked, check)
-        if by_now := await _held_by_now(services, request.project, held):
-            decision, _ = await judge(services, request, settings[0], asked._replace(held=by_now), check)
+        by_now, landed = await _held_by_now(services, request.project, held), await _landed(services, held)
+        if by_now or landed:
+            asked = asked._replace(held=by_now, landed=landed)
+            decision, _ = await judge(services, request, settings[0], asked, check)
         return replace(decision, owed=decision.owed + await _owed(services, decision.review_ids))
 
 
@@ -163,6 +166,16 @@ async def _held_by_now(services: Services, project: str, held: _Held) -> frozens
         return frozenset()
     await grounds.newest(services, project)
     return await grounds.held_by_now(services, project, stood_on)
+
+
+async def _landed(services: Services, held: _Held) -> frozenset[str]:
+    """The reviews that the policy keeps back whose content a base branch holds already."""
+    found: list[str] = []
+    for review_id in [name for name, hold in held.items() if hold.code is not None][:_HINTS]:
+        review = await services.store.read(lambda unit, name=review_id: review_queries.get(unit, name))
+        if (await find_landing(services, review)).branches:
+            found.append(review_id)
+    return frozenset(found)
 
 
 async def _looked(services: Services, look: Callable[[int, Unit], _T], *, is_large: bool = False) -> _T:
@@ -404,7 +417,7 @@ def _held(unit: Unit, doubts: grounds.Doubts, approvals: Sequence[tuple[str, int
     """What keeps approved content back, by review; one that has ended comes before one that may still pass."""
     found: _Held = {}
     for which in approvals:
-        lacking = seats.held(unit, doubts.services, doubts.asked, *which)
+        lacking = seats.held(unit, doubts.asked, *which)
         if held := (*checks.held(unit, doubts, *which), *([lacking] if lacking else ())):
             found[which[0]] = min(held, key=lambda one: one.is_pending)
     return found

@@ -70,6 +70,7 @@ class Asked(NamedTuple):
         has_checks: Whether that branch names checks by now.
         tips: By base branch, the commits of which a check has to have run on one; None where any will do.
         policies: By base branch, the policy of its tip; None where it has none.
+        landed: Reviews whose content a base branch is known to hold by now: it was judged when it got there.
         held: The bases whose commits the base branches are known to hold by now.
     """
 
@@ -78,6 +79,7 @@ class Asked(NamedTuple):
     tips: Mapping[str, frozenset[str]] | None = None
     policies: Mapping[str, Rules | None] = {}
     held: frozenset[str] = frozenset()
+    landed: frozenset[str] = frozenset()
 
 
 _NOTHING: Final = Asked()

@@ -175,7 +175,7 @@ def revise_in(
     _check_registration(unit, services, before.project, content)
     if before.held and before.speaker_kind == "question" and written.attention is None:
         written = hear_first(unit, before, written, actor, now)
-    return checks.begin(unit, written, content)
+    return seats.go_on(unit, checks.begin(unit, written, content), now)
 
 
 def _check_registration(unit: Unit, services: Services, project: str, content: contents.Content) -> None:

@@ -305,14 +305,14 @@ def _stored(seats: Iterable[Seat]) -> str | None:
     return orjson.dumps(listed).decode() if listed else None
 
 
-def held(unit: Unit, services: Services, asked: grounds.Asked, review_id: str, number: int) -> Hold | None:
+def held(unit: Unit, asked: grounds.Asked, review_id: str, number: int) -> Hold | None:
     """What keeps an approved round back by the policy as it is now; None if nothing does.
 
     The answer that its review has was that of the policy then, for the branch that it stood on. What has landed was
     judged when it did.
     """
     current = reviews.get_round(unit, review_id, number)
-    if not any(asked.policies.values()) and _first(current) is None:
+    if review_id in asked.landed or (not any(asked.policies.values()) and _first(current) is None):
         return None
     review = reviews.get(unit, review_id)
     ground, runs = grounds.parsed(current.ground), reviews.list_checks(unit, review_id, number)
@@ -324,8 +324,6 @@ def held(unit: Unit, services: Services, asked: grounds.Asked, review_id: str, n
             continue
         if known is None or known.source != rules.source or branch != own:
             known = _needed(rules, review, current, branch)
-            if any(one.commits_of(unit, services, review, current) for one in services.participants):
-                continue
         if left := _without(known, _filled_or_waived(review), family(review.agent_type, review.proposer_id)):
             words = f"the policy asks for more: {'; '.join(one.words for one in left)}"
             return Hold(words, is_pending=False, code=RequirementMissing.code)
@@ -350,42 +348,52 @@ def _have_passed(runs: Sequence[CheckRun]) -> bool:
 
 def go_on(unit: Unit, review: Review, now: int) -> Review:
     """Approve a review whose claim has ended, where checks that have passed are enough; else it stays as it is."""
-    if not review.by_checks:
+    if review.needs is None:
         return review
     return approve_by_rule(unit, review, reviews.list_checks(unit, review.id, review.round), now)
 
 
 def approve_by_rule(unit: Unit, review: Review, runs: Sequence[CheckRun], now: int) -> Review:
-    """Approve a review whose policy needs nothing but passed checks, once they have; else it stays as it is."""
-    known = review.requirements
+    """Approve a review that has all that its policy needs without another verdict; else it stays as it is.
+
+    Passed checks are all of it by a rule, or the approvals of the same content in an earlier round.
+    """
+    known, seats = review.requirements, filled(review)
     is_free = review.state == State.PENDING and review.attention is None
-    if not (known is not None and known.only_checks and is_free and _have_passed(runs)):
+    if known is None or not is_free or any(one.is_open for one in finding_queries.list_of_review(unit, review.id)):
         return review
-    if any(one.is_open for one in finding_queries.list_of_review(unit, review.id)):
-        return review
-    by = ", ".join(known.by_rule)
-    given = verdict_on(
-        review, f"vd_rule_{review.id}_{review.event_seq}", "approved", f"Approved by rule: {by}", RULE, now
-    )
+    if known.only_checks and _have_passed(runs):
+        by = ", ".join(known.by_rule)
+        return _approved(unit, review, Seat(RULE, is_person=False, family=RULE), f"Approved by rule: {by}", now)
+    if seats and not missing(review):
+        return _approved(unit, review, seats[-1], "The same content was approved in an earlier round.", now)
+    return review
+
+
+def _approved(unit: Unit, review: Review, seat: Seat, reason: str, now: int) -> Review:
+    """The review approved without another verdict, on record."""
+    known, is_rule = review.requirements, seat.family == RULE
+    new_id = f"vd_rule_{review.id}_{review.event_seq}"
+    given = verdict_on(review, new_id, "approved", reason, seat.by, now)
     found = step(Action.APPROVE_BY_RULE, review)
-    seat = Seat(RULE, is_person=False, family=RULE, verdict_id=given.id)
-    after = taken(review, seat)._replace(
+    seated = taken(review, seat._replace(verdict_id=given.id)) if is_rule else review
+    after = seated._replace(
         state=found.to or review.state,
         verdict=given.verdict,
         verdict_reason=given.reason,
         verdict_id=given.id,
-        verdict_by=RULE,
+        verdict_by=seat.by,
         decided_at=now,
         approved_round=review.round,
         updated_at=now,
     )
-    data = {"verdict": given.verdict, "round": review.round, "digest": review.digest, "rules": known.by_rule}
+    about = {"rules": known.by_rule, "policy": known.source} if known is not None and is_rule else {"reason": reason}
     return writing.change_review(
         unit,
         review,
         with_turn(after),
-        actor=RULE,
+        actor=seat.by,
         kind=EventKind.VERDICT_SUBMITTED,
-        data={**data, "policy": known.source},
+        data={"verdict": given.verdict, "round": review.round, "digest": review.digest, **about},
         rows=writing.Rows(verdict=given),
     )

@@ -24,7 +24,7 @@ from tandem.reviews.queries import RoundContent
 from tandem.reviews.rounds import CounterPatch
 from tandem.reviews.rules import MOST_OBJECTIONS, Review, State, next_action
 from tandem.reviews.waiver_contract import DebtView
-from tandem.rulings import next_steps
+from tandem.rulings import next_steps, policy
 from tandem.rulings.state import FOLLOWED
 from tandem.store.base import Unit
 from tandem.store.event import Event
@@ -88,7 +88,10 @@ def _asks_person(review: Review) -> NoReviewer | None:
     why = seats.waits(review)
     if review.state != State.PENDING or why is None or why != review.attention:
         return None
-    remedy = f"Tell your person: review it (tandem open {review.id}, or tandem review approve {review.id})"
+    helps = f"review it (tandem open {review.id}, or tandem review approve {review.id})"
+    if any(one.word == policy.UNREADABLE for one in seats.missing(review)):
+        helps = f"correct {policy.FILE} of the base branch, then: tandem submit --revise {review.id}"
+    remedy = f"Tell your person: {helps}"
     return NoReviewer("person", needs_person=True, message=why, remedy=remedy)
 
 

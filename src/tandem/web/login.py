@@ -196,7 +196,7 @@ def where(request: Request) -> str:
 async def _show_name(request: PageRequest) -> PageResponse | Response:
     """The form; for somebody whose token has a name, that and its roles. A link of `tandem open` is taken first."""
     sealed, at = request.query("proof"), (request.query("at") or "")[:12]
-    if sealed is not None and not request.authenticator.required:
+    if sealed is not None:
         expected = proof.seal(request.backend.person_key, proof.opening_facts(int(at) if at.isdecimal() else 0))
         is_new = at.isdecimal() and abs(request.backend.clock.now_us() // MICROSECONDS - int(at)) <= _LINK_SECONDS
         if is_new and hmac.compare_digest(sealed.encode(), expected.encode()):

@@ -76,8 +76,12 @@ class Person:
 
     @property
     def is_proved(self) -> bool:
-        """Whether the browser is known to be a person's: by a login, or as `tandem open` has opened it once."""
-        return self.access is not None or self.session.startswith(_PROVED)
+        """Whether the browser is known to be a person's: by the login of a token, or as `tandem open` has opened it.
+
+        Agents find the owner's login where their commands do.
+        """
+        is_token = self.access is not None and not self.access.is_owner
+        return is_token or self.session.startswith(_PROVED)
 
     @property
     def was_owner(self) -> bool:
