@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 from tandem.contract import answer
-from tandem.contract.access import folded
+from tandem.contract.access import Names, folded
 from tandem.contract.caller import Caller
 from tandem.core.clock import MICROSECONDS, isoformat
 from tandem.errors import Forbidden, InvalidTransition, StaleClaim, TandemError, Unavailable
@@ -82,12 +82,13 @@ def _next(
 ) -> Review | None:
     """The head of the queue, of the reviews to which the caller's approval gives something."""
     found, names = None, caller.names(request.reviewer_id)
-    seat = seats.seat_of(unit, services, caller, request.reviewer_id, is_proved=True)
     while True:
         found = reviews.find_next(
             unit, names=names, now_us=now, project=project, category=request.category, after=found
         )
-        if found is None or seats.gives(found, seat, names):
+        if found is None or found.needs is None:
+            return found
+        if seats.gives(found, seats.seat_of(unit, services, caller, request.reviewer_id, is_proved=True), names):
             return found
 
 
@@ -114,29 +115,38 @@ def admit(unit: Unit, services: Services, before: Review, caller: Caller, review
         raise Forbidden(
             f"'{seats.RULE}' names the policy's own approvals: choose another name.", reviewer_id=reviewer_id
         )
-    is_waited_for = before.attention is not None and before.attention == seats.waits(before)
-    is_agent = not is_by_person(unit, services, caller, reviewer_id)
-    if is_waited_for and is_agent and not seats.holds(before, names):
-        raise seats.refused(before, "Your approval is none of those that are missing.")
-    if before.is_disputed and not is_waited_for and is_agent:
-        raise InvalidTransition(
-            f"This review waits for a person: {before.attention} A person claims it, or runs 'tandem review retry"
-            f" {before.id}'.",
-            review_id=before.id,
-            status=before.state,
-            attention=before.attention,
-        )
+    if before.attention is not None and not is_by_person(unit, services, caller, reviewer_id):
+        _refuse_agent(before, names)
     _, is_new = claims.claimed(before, reviewer_id, services.clock.now_us(), services.policy)
     current = reviews.get_round(unit, before.id, before.round)
     if is_new:
-        # Whether it is a person's is proved with the verdict.
-        seat = seats.seat_of(unit, services, caller, reviewer_id, is_proved=True)
         # Who approved may come back to object.
-        if not seats.holds(before, names):
-            seats.check(before, seat, names)
+        if before.needs is not None and not seats.holds(before, names):
+            # Whether it is a person's is proved with the verdict.
+            seats.check(before, seats.seat_of(unit, services, caller, reviewer_id, is_proved=True), names)
         submitter = reviews.submitter(unit, current)
-        claims.check_not_own(before, caller.names(reviewer_id), submitter=submitter, current=current)
+        claims.check_not_own(before, names, submitter=submitter, current=current)
     return current
+
+
+def _refuse_agent(review: Review, names: Names) -> None:
+    """Refuse an agent what waits for a person; but for who approved it already, and may object.
+
+    Raises:
+        RequirementMissing: The policy asks for a person.
+        InvalidTransition: It waits for another reason.
+    """
+    if review.attention == seats.waits(review):
+        if not seats.holds(review, names):
+            raise seats.refused(review, "Your approval is none of those that are missing.")
+    elif review.is_disputed:
+        raise InvalidTransition(
+            f"This review waits for a person: {review.attention} A person claims it, or runs 'tandem review retry"
+            f" {review.id}'.",
+            review_id=review.id,
+            status=review.state,
+            attention=review.attention,
+        )
 
 
 _QUEUE = "queue"

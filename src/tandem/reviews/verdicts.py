@@ -136,6 +136,8 @@ def _seated(
     """The review with the seat that an approval takes, or without that of who objects."""
     if given.verdict != APPROVED:
         return review if given.verdict == COMMENT else seats.left(review, caller.names(given.reviewer_id))
+    if review.needs is None:
+        return review
     seat = seats.seat_of(unit, services, caller, given.reviewer_id, is_proved=is_proved)
     seats.check(review, seat, caller.names(given.reviewer_id))
     return seats.taken(review, seat._replace(verdict_id=given.id))
