@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Any, cast
 import pytest
 
 from tandem.pool import sandbox
+from tandem.rulings import proof
 from tandem.rulings.trust import CHECKS_FILE
 from tandem.setup import trust
 from tandem.setup.trust import Project
@@ -101,6 +102,16 @@ class Checked(Desk):
             Desk(broker.url, self.project) as desk,
         ):
             yield desk
+
+    def sealed(self, facts: Sequence[object]) -> str:
+        """The proof of a person at a terminal."""
+        return proof.prove(proof.keys(str(self.broker.data_dir)), facts)
+
+    def approved_by(self, review_id: str, who: str, *, proved: bool = False) -> dict[str, Any]:
+        """Somebody's approval, perhaps with a person's proof; its envelope."""
+        asked = {"review_id": review_id, "verdict": "approved", "reviewer_id": who, "claim": True}
+        stated = {"proof": self.sealed(proof.verdict_facts(asked))} if proved else {}
+        return self.call("submit_verdict", **asked, **stated)
 
     def ended(self, review_id: str, **more: Any) -> dict[str, dict[str, Any]]:
         """The checks of a review by name, once all have ended; each may take its own time limit, and `SECONDS` more."""

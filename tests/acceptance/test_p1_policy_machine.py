@@ -8,7 +8,6 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from tandem.rulings import proof
 from tandem.rulings.policy import FILE
 from tests.acceptance.checking import Checked
 from tests.acceptance.reviewing import WHY, edited
@@ -84,11 +83,8 @@ class PolicyMachine(RuleBasedStateMachine):
 
     @rule(review=reviews, who=st.sampled_from(WHO), is_proved=st.booleans())
     def approve(self, review: str, who: str, *, is_proved: bool) -> None:
-        asked = {"review_id": review, "verdict": "approved", "reviewer_id": who, "claim": True}
-        keys = proof.keys(str(self.project.broker.data_dir)) if is_proved else {}
-        sealed = proof.prove(keys, proof.verdict_facts(asked))
         before = self.project.status(review)
-        answer = self.project.call("submit_verdict", **asked, **({"proof": sealed} if sealed else {}))
+        answer = self.project.approved_by(review, who, proved=is_proved)
         if answer["ok"]:
             assert who != "claude-code", "the proposer"
             assert who not in self.seats[review], "one principal takes one seat"

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-from tandem.rulings import proof
 from tandem.rulings.policy import FILE
 from tests.acceptance.checking import Checked, check, checked
 from tests.acceptance.reviewing import edited
@@ -21,14 +19,6 @@ def have(project: Checked, policy: str) -> None:
     project.repo.commit("policy")
 
 
-def approve(project: Checked, review: str, reviewer: str, *, proved: bool = False) -> dict[str, Any]:
-    """An approval, perhaps with a person's proof; its envelope."""
-    known = proof.keys(str(project.broker.data_dir)) if proved else {}
-    asked = {"review_id": review, "verdict": "approved", "reviewer_id": reviewer, "claim": True}
-    sealed = proof.prove(known, proof.verdict_facts(asked))
-    return project.call("submit_verdict", **asked, **({"proof": sealed} if sealed else {}))
-
-
 def allowed(project: Checked, digest: str) -> tuple[bool, str | None]:
     """What the gate says of a digest."""
     answer = project.do("check_gate", digest=digest)
@@ -40,17 +30,17 @@ def test_p1_an_agent_and_a_person_both_approve_before_the_gate_opens(project: Ch
     have(project, BOTH)
     review, digest = project.submitted(diff=edited())
     assert len(project.status(review)["missing"]) == 2
-    assert approve(project, review, "codex")["data"]["status"] == "pending"
+    assert project.approved_by(review, "codex")["data"]["status"] == "pending"
     status = project.status(review)
     assert [one.split(" (")[0] for one in status["missing"]] == ["a person's review"]
     assert (status["next_action"], status["verdict"]) == ("escalate", "approved")
     assert "codex approved" in status["attention"]
     assert allowed(project, digest) == (False, None)
     # No second agent, nor the same one, nor a person's name without the proof.
-    assert approve(project, review, "claude-code")["error"]["code"] == "REQUIREMENT_MISSING"
-    assert approve(project, review, "ann")["error"]["code"] == "FORBIDDEN"
+    assert project.approved_by(review, "claude-code")["error"]["code"] == "REQUIREMENT_MISSING"
+    assert project.approved_by(review, "ann")["error"]["code"] == "FORBIDDEN"
     assert project.status(review)["claim_generation"] == status["claim_generation"]
-    assert approve(project, review, "ann", proved=True)["data"]["status"] == "approved"
+    assert project.approved_by(review, "ann", proved=True)["data"]["status"] == "approved"
     assert project.status(review)["missing"] == []
     assert allowed(project, digest) == (True, None)
     project.broker.assert_intact()
@@ -62,16 +52,26 @@ def test_an_owner_of_the_paths_approves(tmp_path: Path) -> None:
         have(project, '[[rule]]\nneeds = ["owner"]\n')
         review, digest = project.submitted(diff=edited())
         assert "@org/crew" in project.status(review)["missing"][0]
-        assert approve(project, review, "codex")["error"]["code"] == "REQUIREMENT_MISSING"
-        assert approve(project, review, "ann", proved=True)["error"]["code"] == "REQUIREMENT_MISSING"
-        assert approve(project, review, "eve", proved=True)["data"]["status"] == "approved"
+        assert project.approved_by(review, "codex")["error"]["code"] == "REQUIREMENT_MISSING"
+        assert project.approved_by(review, "ann", proved=True)["error"]["code"] == "REQUIREMENT_MISSING"
+        assert project.approved_by(review, "eve", proved=True)["data"]["status"] == "approved"
         assert allowed(project, digest) == (True, None)
         project.broker.assert_intact()
 
 
+def test_a_binary_file_is_larger_than_any_size(project: Checked) -> None:
+    have(project, '[[rule]]\nname = "large"\nlines = ">=900000000"\nneeds = ["person"]\n')
+    (project.repo.root / "a.bin").write_bytes(b"\0")
+    project.repo.git("add", "--all")
+    diff = project.repo.git("diff", "--cached", "--binary", "--full-index") + "\n"
+    project.repo.git("reset", "--quiet", "--hard")
+    review, _ = project.submitted(diff=diff)
+    assert project.status(review)["missing"] == ["a person's review (rule 'large': a.bin)"]
+
+
 def test_a_policy_that_is_made_stricter_holds_for_what_was_approved_before(project: Checked) -> None:
     review, digest = project.submitted(diff=edited())
-    approve(project, review, "codex")
+    project.approved_by(review, "codex")
     assert allowed(project, digest) == (True, None)
     have(project, BOTH)
     assert allowed(project, digest) == (False, "REQUIREMENT_MISSING")
@@ -97,7 +97,7 @@ def test_without_a_check_that_has_passed_no_rule_approves(project: Checked) -> N
     assert project.status(review)["status"] == "pending"
     assert allowed(project, digest) == (False, None)
     # A reviewer is more than the rule asks for.
-    approve(project, review, "codex")
+    project.approved_by(review, "codex")
     assert allowed(project, digest) == (True, None)
     have(project, '[[rule]]\nneeds = ["checks", "agent"]\n')
     assert allowed(project, digest) == (False, "REQUIREMENT_MISSING")
@@ -107,20 +107,20 @@ def test_p7_a_policy_that_cannot_be_read_blocks(project: Checked) -> None:
     have(project, "[[rule]]\nneeds = 3\n")
     review, digest = project.submitted(diff=edited())
     assert "line 2" in project.status(review)["missing"][0]
-    assert approve(project, review, "ann", proved=True)["error"]["code"] == "REQUIREMENT_MISSING"
+    assert project.approved_by(review, "ann", proved=True)["error"]["code"] == "REQUIREMENT_MISSING"
     assert allowed(project, digest)[0] is False
 
 
 def test_a_new_round_needs_all_anew_but_of_the_same_content(project: Checked) -> None:
     have(project, BOTH)
     review, _ = project.submitted(diff=edited())
-    approve(project, review, "codex")
+    project.approved_by(review, "codex")
     project.revise(review, diff=edited(), intent="Other words")
     assert len(project.status(review)["missing"]) == 1
     project.revise(review, diff=edited(text="other"))
     status = project.status(review)
     assert (len(status["missing"]), status["attention"]) == (2, None)
-    assert approve(project, review, "codex")["ok"]
+    assert project.approved_by(review, "codex")["ok"]
 
 
 def test_a_rule_sets_from_which_severity_on_findings_count_and_after_how_many_rounds_a_person_decides(
@@ -146,7 +146,7 @@ def test_a_person_finds_in_the_inbox_that_only_their_approval_is_missing(project
         return [(tray, one["why"]) for tray in trays for one in found[tray] if one["review"]["review_id"] == review]
 
     assert places("ann") == [("your_turn", "review")]
-    approve(project, review, "codex")
+    project.approved_by(review, "codex")
     assert places("ann") == [("your_turn", "approve")]
     assert places("codex") == [("waiting", "queued")]
 
@@ -154,7 +154,7 @@ def test_a_person_finds_in_the_inbox_that_only_their_approval_is_missing(project
 def test_who_approved_may_come_back_and_object(project: Checked) -> None:
     have(project, BOTH)
     review, _ = project.submitted(diff=edited())
-    approve(project, review, "ann", proved=True)
+    project.approved_by(review, "ann", proved=True)
     asked = {"review_id": review, "reviewer_id": "ann", "claim": True}
     project.do("submit_verdict", verdict="changes_requested", reason="It is wrong.", **asked)
     assert len(project.status(review)["missing"]) == 2
@@ -177,7 +177,7 @@ def test_p2_each_base_branch_asks_by_its_own_rules(project: Checked) -> None:
     project.repo.git("branch", "release")
     project.do("set_gate", enabled=True, branches=["main", "release"])
     review, digest = project.submitted(diff=edited())
-    approve(project, review, "codex")
+    project.approved_by(review, "codex")
     asked = {"digest": digest}
     assert project.do("check_gate", **asked, branch="main")["allowed"]
     assert project.do("check_gate", **asked, branch="release")["code"] == "REQUIREMENT_MISSING"
@@ -186,9 +186,9 @@ def test_p2_each_base_branch_asks_by_its_own_rules(project: Checked) -> None:
 def test_a_person_who_approves_first_gives_the_person_s_approval(project: Checked) -> None:
     have(project, BOTH)
     review, digest = project.submitted(diff=edited())
-    approve(project, review, "ann", proved=True)
+    project.approved_by(review, "ann", proved=True)
     assert [one.split(" (")[0] for one in project.status(review)["missing"]] == ["an agent's review"]
-    assert approve(project, review, "codex")["data"]["status"] == "approved"
+    assert project.approved_by(review, "codex")["data"]["status"] == "approved"
     assert allowed(project, digest) == (True, None)
 
 
@@ -198,16 +198,16 @@ def test_p2_a_first_policy_needs_a_person(project: Checked) -> None:
     diff = project.repo.git("diff", "--cached", "--full-index") + "\n"
     project.repo.git("rm", "--quiet", "--cached", FILE)
     review, digest = project.submitted(diff=diff)
-    approve(project, review, "codex")
+    project.approved_by(review, "codex")
     assert allowed(project, digest) == (False, None)
-    approve(project, review, "ann", proved=True)
+    project.approved_by(review, "ann", proved=True)
     assert allowed(project, digest) == (True, None)
 
 
 def test_p2_what_a_diff_is_called_lowers_nothing(project: Checked) -> None:
     have(project, '[[rule]]\ncategories = ["code_change"]\nneeds = ["person"]\n')
     review, digest = project.submitted(diff=edited(), category="verification")
-    approve(project, review, "codex")
+    project.approved_by(review, "codex")
     assert allowed(project, digest) == (False, None)
 
 
@@ -232,8 +232,8 @@ def test_checks_alone_that_fail_ask_for_another_round(project: Checked) -> None:
 def test_a_round_of_the_same_content_with_all_approvals_is_approved(project: Checked) -> None:
     have(project, BOTH)
     review, digest = project.submitted(diff=edited())
-    approve(project, review, "codex")
-    approve(project, review, "ann", proved=True)
+    project.approved_by(review, "codex")
+    project.approved_by(review, "ann", proved=True)
     project.revise(review, diff=edited(), intent="Other words")
     assert project.status(review)["status"] == "approved"
     assert allowed(project, digest) == (True, None)
@@ -244,11 +244,11 @@ def test_what_has_landed_is_judged_by_the_policy_of_then(project: Checked) -> No
     project.repo.git("branch", "-M", "main")
     project.do("set_gate", enabled=True, branches=["main"])
     review, digest = project.submitted(diff=edited())
-    approve(project, review, "codex")
+    project.approved_by(review, "codex")
     project.repo.write("a.txt", project.repo.read("a.txt").replace(b"line 2\n", b"better\n"))
     project.repo.commit("better")
     have(project, BOTH)
     assert allowed(project, digest) == (True, None)
     other, later = project.submitted(diff=edited(line=4))
-    approve(project, other, "codex")
+    project.approved_by(other, "codex")
     assert not allowed(project, later)[0]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -63,13 +62,6 @@ class Attacked(Checked):
         names = ("mode_before", "mode_after", "blob_before", "blob_after")
         split = (line.removeprefix(":").split("\t") for line in raw)
         return review, [{"path": path, **dict(zip(names, facts.split(), strict=False))} for facts, path in split]
-
-    def approved_by(self, review: str, who: str, *, proved: bool = False) -> dict[str, Any]:
-        """Somebody's approval; its envelope."""
-        asked = {"review_id": review, "verdict": "approved", "reviewer_id": who, "claim": True}
-        keys = proof.keys(str(self.broker.data_dir)) if proved else {}
-        sealed = proof.prove(keys, proof.verdict_facts(asked))
-        return self.call("submit_verdict", **asked, **({"proof": sealed} if sealed else {}))
 
     def passes(self, changes: list[dict[str, str]]) -> bool:
         """Whether the gate of the base branch lets a change pass."""

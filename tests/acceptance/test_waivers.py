@@ -13,7 +13,7 @@ from tandem.reviews.waiver_rules import Waiver
 from tandem.rulings import proof
 from tests.acceptance.checking import Checked, check, checked
 from tests.acceptance.reviewing import PROPOSER, edited
-from tests.acceptance.test_policy import BOTH, DOCUMENTS, allowed, approve, have
+from tests.acceptance.test_policy import BOTH, DOCUMENTS, allowed, have
 from tests.databases import ON_BOTH_DATABASES
 from tests.repository.terminal import at_a_terminal
 
@@ -26,18 +26,13 @@ def due(**ahead: int) -> str:
     return (datetime.now(tz=UTC) + timedelta(**ahead or {"days": 3})).isoformat()
 
 
-def sealed(project: Checked, facts: list[object]) -> str:
-    """The proof of a person at a terminal."""
-    return proof.prove(proof.keys(str(project.broker.data_dir)), facts)
-
-
 def waive(project: Checked, review: str, need: str, *, proved: bool = True, **more: Any) -> dict[str, Any]:
     """A waiver by ann for the current round; its envelope."""
     stated: dict[str, Any] = {"review_id": review, "need": need, "until": due(), "reason": WHY, "waived_by": "ann"}
     stated |= {"round": project.status(review)["round"], **more}
     if proved:
         names = ("review_id", "need", "round", "until", "waived_by", "reason")
-        stated["proof"] = sealed(project, proof.waiver_facts(*(stated[name] for name in names)))
+        stated["proof"] = project.sealed(proof.waiver_facts(*(stated[name] for name in names)))
     return project.call("waive_requirement", **stated)
 
 
@@ -46,7 +41,7 @@ def settle(
 ) -> dict[str, Any]:
     """A review after the fact; its envelope."""
     facts = proof.settling_facts(review, more.get("need"), verdict, reviewer, more.get("reason"))
-    stated = {"proof": sealed(project, facts)} if proved else {}
+    stated = {"proof": project.sealed(facts)} if proved else {}
     return project.call("settle_waiver", review_id=review, verdict=verdict, reviewer_id=reviewer, **stated, **more)
 
 
@@ -68,7 +63,7 @@ def test_a_person_waives_the_last_requirement_and_the_debt_stands_until_it_is_re
     with checked(tmp_path, **database_settings) as project:
         have(project, BOTH)
         review, digest = project.submitted(diff=edited())
-        approve(project, review, "codex")
+        project.approved_by(review, "codex")
         assert allowed(project, digest)[0] is False
         answer = waive(project, review, "person")
         assert answer["data"]["status"] == "approved"
@@ -107,10 +102,10 @@ def test_no_agent_waives_and_a_proof_is_for_one_waiver(project: Checked) -> None
     review, digest = project.submitted(diff=edited())
     assert code(waive(project, review, "person", proved=False)) == "FORBIDDEN"
     assert code(waive(project, review, "person", waived_by="codex")) == "FORBIDDEN"
-    made = sealed(project, proof.waiver_facts(review, "person", 1, due(days=1), "ann", WHY))
+    made = project.sealed(proof.waiver_facts(review, "person", 1, due(days=1), "ann", WHY))
     assert code(waive(project, review, "person", proved=False, proof=made)) == "FORBIDDEN"
     stated = {"review_id": review, "need": "person", "until": due(days=1), "reason": WHY, "waived_by": "ann"}
-    round_one = sealed(project, proof.waiver_facts(review, "person", 1, stated["until"], "ann", WHY))
+    round_one = project.sealed(proof.waiver_facts(review, "person", 1, stated["until"], "ann", WHY))
     project.revise(review, diff=edited(text="other"))
     assert code(project.call("waive_requirement", **stated, round=1, proof=round_one)) == "STALE_ROUND"
     assert code(project.call("waive_requirement", **stated, round=2, proof=round_one)) == "FORBIDDEN"

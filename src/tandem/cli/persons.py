@@ -140,25 +140,12 @@ def refuse(session: Session, review_id: str | None) -> None:
 
 
 def send(session: Session, operation: str, request: dict[str, Any]) -> bytes:
-    """Call an operation; where the policy asks for a person's approval, who is at the terminal says that it is theirs.
+    """Call an operation; a verdict that a person types at a terminal goes with the proof of that.
 
     Returns:
         The broker's envelope.
-
-    Raises:
-        Declined: They say that it is not.
     """
-    if operation == "submit_verdict" and sys.stdin.isatty():
-        # Who types it is asked no more.
-        request = {**request, **person_proof(session.location, request)}
-    envelope = session.call(operation, request)
-    error: dict[str, Any] = (json.loads(envelope).get("error") or {}) if operation == "submit_verdict" else {}
-    is_asked = error.get("details", {}).get("needed") == "person" and request["verdict"] in ("approved", "approve")
-    proved = person_proof(session.location, request) if is_asked else {}
-    if not proved:
-        return envelope
-    question = f"You approve {request['review_id']} as the person that the project's policy asks for."
-    confirm(question, unasked=Forbidden(error["message"], needed="person"))
+    proved = person_proof(session.location, request) if operation == "submit_verdict" else {}
     return session.call(operation, {**request, **proved})
 
 
@@ -172,9 +159,20 @@ def person_proof(location: BrokerLocation, request: Mapping[str, Any]) -> dict[s
     return sealed(location, proof.verdict_facts(request))
 
 
-def sealed(location: BrokerLocation, facts: Sequence[object]) -> dict[str, str]:
-    """The proof of what a person decides at a terminal, as a field of a request; empty where an agent may do so."""
-    if agent_mark() is not None or not sys.stdin.isatty():
+def _is_typed() -> bool:
+    """Whether a person types the command; where it reads a pipe, that may be anyone."""
+    return agent_mark() is None and sys.stdin.isatty()
+
+
+def sealed(location: BrokerLocation, facts: Sequence[object], *, is_asked: bool = False) -> dict[str, str]:
+    """The proof of what a person decides at a terminal, as a field of a request; empty where an agent may do so.
+
+    Args:
+        location: Where the broker is.
+        facts: The facts of `rulings.proof` for it.
+        is_asked: Whether they have agreed at the terminal already, which need not be what the command reads.
+    """
+    if not (is_asked or _is_typed()):
         return {}
     made = proof.prove(proof.keys(location.data_dir), facts)
     return {"proof": made} if made else {}
@@ -187,7 +185,7 @@ def opening_proof(location: BrokerLocation) -> dict[str, str]:
         location: Where the broker is.
     """
     key = proof.keys(location.data_dir).get(proof.PERSON)
-    if key is None or agent_mark() is not None or not sys.stdin.isatty():
+    if key is None or not _is_typed():
         return {}
     at = int(time.time())
     return {"proof": proof.seal(key, proof.opening_facts(at)), "at": str(at)}

@@ -21,7 +21,7 @@ from tandem.git.raw import ABSENT_MODE, EXECUTABLE, REGULAR
 from tandem.present.text import Group, Text
 from tandem.rulings import git, policy_file, policy_trial
 from tandem.rulings.person import family
-from tandem.rulings.policy import AGENT, CHECKS, FILE, OTHER_PROVIDER, OWNER, PERSON, REVIEW, Facts, Policy
+from tandem.rulings.policy import AGENT, CHECKS, FILE, OTHER_PROVIDER, OWNER, PERSON, REVIEW, Facts, Policy, lines_in
 from tandem.rulings.policy_file import PolicyError
 
 if TYPE_CHECKING:
@@ -198,7 +198,7 @@ def _of_review(policy: Policy, review_id: str, options: ConnectionOptions) -> _T
     facts = Facts(
         changes=tuple(change for file in files for change in _changes(file)),
         generated=frozenset(file["path"] for file in files if file["generated"]),
-        lines=sum(_lines(file) for file in files),
+        lines=lines_in(files),
         branch=found["ground"] and found["ground"]["branch"],
         category=found["category"],
         proposer=found["proposer_id"],
@@ -206,10 +206,6 @@ def _of_review(policy: Policy, review_id: str, options: ConnectionOptions) -> _T
         is_validated=found["validated"],
     )
     return _Tried(review_id, found["intent"], policy.requirements(facts))
-
-
-def _lines(file: dict[str, Any]) -> int:
-    return policy_trial.BINARY_LINES if file["added"] is None else file["added"] + (file["removed"] or 0)
 
 
 def _changes(file: dict[str, Any]) -> list[Change]:

@@ -6,7 +6,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Literal
 
-from tandem.bridge.location import BrokerLocation, locate
+from tandem.bridge.location import locate
 from tandem.cli import persons
 from tandem.cli.calls import given, present
 from tandem.cli.connection_options import ConnectionOptions
@@ -48,8 +48,9 @@ def waive(
         )
         facts = proof.waiver_facts(review_id, need, number, due, by, reason)
         request = {"review_id": review_id, "need": need, "until": due, "reason": reason, "round": number}
+        stated = given(waived_by=by, **persons.sealed(location, facts, is_asked=True))
         with progress("waiving"):
-            envelope = session.call("waive_requirement", request | given(waived_by=by, proof=_sealed(location, facts)))
+            envelope = session.call("waive_requirement", request | stated)
     return present(envelope, "waive_requirement", as_json=options.as_json)
 
 
@@ -71,10 +72,6 @@ def settle(
         stated = given(need=need, reason=reason, reviewer_id=by, **persons.sealed(location, facts))
         envelope = session.call("settle_waiver", {"review_id": review_id, "verdict": verdict, **stated})
     return present(envelope, "settle_waiver", as_json=options.as_json)
-
-
-def _sealed(location: BrokerLocation, facts: list[object]) -> str | None:
-    return proof.prove(proof.keys(location.data_dir), facts) or None
 
 
 def _due(text: str) -> str:

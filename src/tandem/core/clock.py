@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import threading
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
 MICROSECONDS = 1_000_000
 DAY_US = 86_400 * MICROSECONDS
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _TIME_LETTERS = 9
 _RANDOM_LETTERS = 9
@@ -105,6 +106,20 @@ def isoformat(instant_us: int) -> str:
     # Every answer has several times, most of them of the same few seconds.
     seconds, microseconds = divmod(instant_us, MICROSECONDS)
     return f"{_second(seconds)}.{microseconds:06d}Z"
+
+
+def instant_us(text: str) -> int:
+    """Microseconds since the epoch of an ISO 8601 time, UTC unless it says otherwise.
+
+    Raises:
+        ValueError: It is none.
+    """
+    stated = datetime.fromisoformat(text)
+    aware = stated if stated.tzinfo is not None else stated.replace(tzinfo=UTC)
+    try:
+        return (aware - _EPOCH) // timedelta(microseconds=1)
+    except OverflowError as error:
+        raise ValueError(text) from error
 
 
 def utc_day(instant_us: int) -> str:

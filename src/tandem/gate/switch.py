@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 
 import orjson
 
 from tandem.contract.answer import shown
 from tandem.contract.caller import Caller
-from tandem.core.clock import MICROSECONDS, isoformat
+from tandem.core.clock import MICROSECONDS, instant_us, isoformat
 from tandem.errors import Forbidden, InvalidInput, NotFound
 from tandem.gate import queries, record, signing
 from tandem.gate.contract import GateOverridden, GateState, GetGate, OverrideGate, PlanState, SeeOverride, SetGate
@@ -32,7 +31,6 @@ _SHOWN_PATHS = 100
 _SWITCHED = ("enabled", "commits", "threshold", *LISTS)
 _CLOCKS_DIFFER_US = 86_400 * MICROSECONDS
 """How far the clock of the machine that records an override may be ahead."""
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 async def set_gate(services: Services, caller: Caller, request: SetGate) -> GateState:
@@ -175,7 +173,7 @@ async def override_gate(services: Services, caller: Caller, request: OverrideGat
         digest=digest,
         branch=request.branch,
         reason=request.reason,
-        overridden_at=now if request.at is None else _instant_us(request.at, now),
+        overridden_at=now if request.at is None else _past_us(request.at, now),
         overridden_by=caller.operator,
         recorded_at=now,
     )
@@ -303,13 +301,11 @@ def _overridden(override: Override) -> GateOverridden:
     return shown(GateOverridden, override, override_id=override.id)
 
 
-def _instant_us(text: str, now_us: int) -> int:
+def _past_us(text: str, now_us: int) -> int:
     """Microseconds since the epoch of an ISO 8601 time that has been, UTC unless it says otherwise."""
     try:
-        stated = datetime.fromisoformat(text)
-        aware = stated if stated.tzinfo is not None else stated.replace(tzinfo=UTC)
-        found = (aware - _EPOCH) // timedelta(microseconds=1)
-    except (ValueError, OverflowError) as error:
+        found = instant_us(text)
+    except ValueError as error:
         raise InvalidInput("at must be an ISO 8601 time, such as 2026-11-21T22:23:00Z.", field="at") from error
     if not 0 <= found <= now_us + _CLOCKS_DIFFER_US:
         raise InvalidInput("at must be a time between 1970 and now, such as 2026-11-21T22:23:00Z.", field="at")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from tandem.contract.access import Names
 from tandem.contract.caller import Caller
@@ -34,16 +34,7 @@ from tandem.store.base import Unit
 SCAN_LIMIT: Final = 1_000
 """Open reviews of each side's turn that are looked at; beyond it only those that concern the person, or are wrong."""
 
-_SPECIAL: Final[tuple[Special, ...]] = (
-    "own",
-    "offered",
-    "held",
-    "attention",
-    "escalated",
-    "rejected",
-    "overdue",
-    "owed",
-)
+_SPECIAL: Final[tuple[Special, ...]] = get_args(Special)
 _SIDES: Final = ("reviewer", "proposer")
 
 

@@ -69,6 +69,12 @@ def why_none(unit: Unit, services: Services, review: Review) -> NoReviewer | Non
     return next((why for why in found if why is not None), None)
 
 
+def tell(unit: Unit, services: Services, decision: Decision) -> None:
+    """Have all who have a stake in the review take in a verdict, whose event has been appended."""
+    for participant in services.participants:
+        participant.decided(unit, services, decision)
+
+
 def is_by_person(unit: Unit, services: Services, caller: Caller, who: str) -> bool:
     """Whether it is a person's word; on a trusted broker only the name of a known client says that it is none."""
     names = (caller.agent or "", who) if caller.access is None else ()

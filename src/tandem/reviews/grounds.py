@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from tandem.contract.answer import shown as shown_as
+from tandem.core.hashes import hex_digest
 from tandem.core.visible import visible_line
 from tandem.errors import TandemError
 from tandem.git.changes import Change
@@ -24,7 +25,6 @@ from tandem.git.reviewed_tree import RoundContent
 from tandem.reviews import queries
 from tandem.reviews.check_contract import GroundView, UnapprovedCommit
 from tandem.reviews.context import Difference, Services
-from tandem.rulings.policy_file import source_of
 from tandem.store.base import Unit
 
 HEAD: Final = "HEAD"
@@ -59,7 +59,7 @@ class Rules(NamedTuple):
     @property
     def source(self) -> str:
         """What identifies both."""
-        return source_of(self.policy if self.owners is None else self.policy + b"\0" + self.owners)
+        return hex_digest(self.policy if self.owners is None else self.policy + b"\0" + self.owners)
 
 
 class Asked(NamedTuple):
@@ -165,7 +165,7 @@ class Doubts:
 
     def __init__(self, unit: Unit, services: Services, project: str, asked: Asked = _NOTHING) -> None:
         self._unit = unit
-        self.services = services
+        self._services = services
         self._project = project
         self.asked = asked
         # The checks of a round ran on the same, mostly.
@@ -193,7 +193,7 @@ class Doubts:
         return self._known[ground]
 
     def _found(self, ground: Ground) -> Doubt | None:
-        asked, names = self.asked, base_branches(self._unit, self.services, self._project).names
+        asked, names = self.asked, base_branches(self._unit, self._services, self._project).names
         if asked.branch not in (None, ground.branch):
             return Doubt(f"ran on {_place(ground)}; run it with --branch {asked.branch}")
         if names and ground.branch not in names:
@@ -202,7 +202,7 @@ class Doubts:
             return Doubt(f"ran on {_place(ground)}, which has moved on since; run it again (checks_on_tip)")
         if ground.base in asked.held:
             return None
-        commits, more = _unapproved(self._unit, self.services, self._project, ground)
+        commits, more = _unapproved(self._unit, self._services, self._project, ground)
         if not commits and not more:
             return None
         return Doubt(

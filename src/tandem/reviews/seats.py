@@ -23,7 +23,7 @@ from tandem.reviews.check_rules import PASSED, CheckRun, CheckStatus, Hold, outc
 from tandem.reviews.contents import Content
 from tandem.reviews.context import Services, is_by_person
 from tandem.reviews.grounds import Rules
-from tandem.reviews.rounds import Round, verdict_on, with_turn
+from tandem.reviews.rounds import Round, approved_by, verdict_on, with_turn
 from tandem.reviews.rules import Action, Review, State, step
 from tandem.rulings import owners, policy, policy_file
 from tandem.rulings.person import family
@@ -36,8 +36,6 @@ _PROFILE: Final = "agent:"
 RULE: Final = "rule"
 _HARD: Final = (policy.UNREADABLE, policy.REVIEW, policy.AGENT, policy.OWNER, policy.PERSON)
 """The first words of needs, the hardest to meet last: whoever meets a later one meets an earlier one, too."""
-_BINARY: Final = 1_000_000
-"""So many lines count for a file that has none: it is small by no rule."""
 
 
 class Seat(NamedTuple):
@@ -142,7 +140,7 @@ def _needed(rules: Rules, review: Review, current: Round, branch: str | None) ->
     facts = Facts(
         changes=current.entries(),
         generated=frozenset(one["path"] for one in files if one.get("generated")),
-        lines=sum(_BINARY if one.get("added") is None else one["added"] + one["removed"] for one in files),
+        lines=policy.lines_in(files),
         branch=None if branch == grounds.HEAD else branch,
         # What a diff is called is its proposer's word.
         category=review.category if current.diff_id is None else "code_change",
@@ -311,10 +309,13 @@ def held(unit: Unit, asked: grounds.Asked, review_id: str, number: int) -> Hold 
     The answer that its review has was that of the policy then, for the branch that it stood on. What has landed was
     judged when it did.
     """
-    current = reviews.get_round(unit, review_id, number)
-    if review_id in asked.landed or (not any(asked.policies.values()) and _first(current) is None):
+    if review_id in asked.landed:
         return None
     review = reviews.get(unit, review_id)
+    if review.needs is None and not any(asked.policies.values()):
+        # A first policy in it would have needs from its begin on.
+        return None
+    current = reviews.get_round(unit, review_id, number)
     ground, runs = grounds.parsed(current.ground), reviews.list_checks(unit, review_id, number)
     own = ground and ground.branch
     on = asked.branch or own
@@ -347,7 +348,7 @@ def _have_passed(runs: Sequence[CheckRun]) -> bool:
 
 
 def go_on(unit: Unit, review: Review, now: int) -> Review:
-    """Approve a review whose claim has ended, where checks that have passed are enough; else it stays as it is."""
+    """Approve a review whose claim has ended, where it has all that is needed; else it stays as it is."""
     if review.needs is None:
         return review
     return approve_by_rule(unit, review, reviews.list_checks(unit, review.id, review.round), now)
@@ -377,16 +378,7 @@ def _approved(unit: Unit, review: Review, seat: Seat, reason: str, now: int) -> 
     given = verdict_on(review, new_id, "approved", reason, seat.by, now)
     found = step(Action.APPROVE_BY_RULE, review)
     seated = taken(review, seat._replace(verdict_id=given.id)) if is_rule else review
-    after = seated._replace(
-        state=found.to or review.state,
-        verdict=given.verdict,
-        verdict_reason=given.reason,
-        verdict_id=given.id,
-        verdict_by=seat.by,
-        decided_at=now,
-        approved_round=review.round,
-        updated_at=now,
-    )
+    after = approved_by(seated, given)._replace(state=found.to or review.state, updated_at=now)
     about = {"rules": known.by_rule, "policy": known.source} if known is not None and is_rule else {"reason": reason}
     return writing.change_review(
         unit,

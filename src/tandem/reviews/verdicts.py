@@ -24,7 +24,7 @@ from tandem.reviews import queries as reviews
 from tandem.reviews.answers import ApprovalWithdrawn, VerdictGiven
 from tandem.reviews.claim_rules import decides_for_all
 from tandem.reviews.claims import admit, take
-from tandem.reviews.context import Decision, Services, is_by_person, is_proved
+from tandem.reviews.context import Decision, Services, is_by_person, is_proved, tell
 from tandem.reviews.requests import SubmitVerdict, WithdrawApproval
 from tandem.reviews.rounds import Round, Verdict, objected, record_speaker, verdict_on, with_turn
 from tandem.reviews.rules import Action, Review, State, Step, allowed_actions, allowed_targets, step
@@ -98,7 +98,7 @@ async def submit_verdict(services: Services, caller: Caller, request: SubmitVerd
         )
         if verdict != COMMENT:
             stands = written.state != State.PENDING
-            _tell(unit, services, Decision(before, current, verdict, reviewer, given.created_at, stands))
+            tell(unit, services, Decision(before, current, verdict, reviewer, given.created_at, stands))
         if facts is not None and patch_id is not None:
             written = counter_patches.offer(unit, written, given, current, facts, patch_id, caller.agent)
         notes = (*ruling.notes, *_others(written), *((facts and facts.notes) or ()))
@@ -119,11 +119,6 @@ def _claimed(unit: Unit, services: Services, before: Review, caller: Caller, req
         return before
     admit(unit, services, before, caller, request.reviewer_id or "")
     return take(unit, services, before, request.reviewer_id or "")
-
-
-def _tell(unit: Unit, services: Services, decision: Decision) -> None:
-    for participant in services.participants:
-        participant.decided(unit, services, decision)
 
 
 async def _is_proved(services: Services, caller: Caller, request: SubmitVerdict) -> bool:
@@ -292,7 +287,7 @@ async def withdraw_approval(services: Services, caller: Caller, request: Withdra
             data={"reason": reason, "round": number, "digest": before.digest, "approved_by": before.verdict_by},
             rows=rows,
         )
-        _tell(unit, services, Decision(before, current, _AGAINST, actor, given.created_at))
+        tell(unit, services, Decision(before, current, _AGAINST, actor, given.created_at))
         return views.answer(
             ApprovalWithdrawn, services.waits, unit, written, commits=landed.commits, branches=landed.branches
         )

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
 import orjson
 
-from tandem.core.clock import DAY_US, isoformat
+from tandem.core.clock import DAY_US, instant_us, isoformat
 from tandem.errors import InvalidInput
 from tandem.reviews.rules import Review
 from tandem.rulings.policy import in_words
 
 MOST_DAYS: Final = 90
 """A debt may stay open no longer."""
-
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Waiver(NamedTuple):
@@ -85,10 +82,8 @@ def due_us(text: str, now_us: int) -> int:
         InvalidInput: It is none, has been, or is too far away.
     """
     try:
-        stated = datetime.fromisoformat(text)
-        aware = stated if stated.tzinfo is not None else stated.replace(tzinfo=UTC)
-        found = (aware - _EPOCH) // timedelta(microseconds=1)
-    except (ValueError, OverflowError) as error:
+        found = instant_us(text)
+    except ValueError as error:
         raise InvalidInput("until must be an ISO 8601 time, such as 2026-12-01T09:30:00Z.", field="until") from error
     if not now_us < found <= now_us + MOST_DAYS * DAY_US:
         raise InvalidInput(f"until must be a time to come, at most {MOST_DAYS} days from now.", field="until")

@@ -10,9 +10,9 @@ from tandem.reviews import contents, counter_patches, findings, seats, views, wa
 from tandem.reviews import queries as reviews
 from tandem.reviews.answers import ReviewStatus
 from tandem.reviews.check_rules import PASSED
-from tandem.reviews.context import Decision, Services, is_by_person, is_proved
+from tandem.reviews.context import Decision, Services, is_by_person, is_proved, tell
 from tandem.reviews.requests import SubmitVerdict
-from tandem.reviews.rounds import record_speaker, verdict_on
+from tandem.reviews.rounds import approved_by, record_speaker, verdict_on
 from tandem.reviews.rules import Action, Review, step
 from tandem.reviews.waiver_contract import SettleWaiver, WaiveRequirement
 from tandem.reviews.waiver_rules import Waiver
@@ -131,16 +131,10 @@ def _approved(
     asked = SubmitVerdict(review_id=before.id, verdict=_APPROVED, reviewer_id=by)
     ruling = findings.ruled(unit, services, before, caller, asked, given, ())
     before = counter_patches.supersede(unit, before, actor=by, now_us=now, reason="the waiver")
-    ended = claims.end_claim(before, found, now)._replace(
+    ended = approved_by(claims.end_claim(before, found, now), given)._replace(
         reviewer_id=None,
         # Who waived approves nothing: no seat is theirs.
         seats=before.seats or "[]",
-        verdict=_APPROVED,
-        verdict_reason=reason,
-        verdict_id=given.id,
-        verdict_by=by,
-        decided_at=now,
-        approved_round=before.round,
         attempts=0,
         not_before=None,
         attention=None,
@@ -155,8 +149,7 @@ def _approved(
         data={**data, "verdict_id": given.id, "waived": waiver.need},
         rows=Rows(verdict=given, findings=ruling.findings),
     )
-    for participant in services.participants:
-        participant.decided(unit, services, Decision(before, current, _APPROVED, by, now))
+    tell(unit, services, Decision(before, current, _APPROVED, by, now))
     return written
 
 
@@ -228,7 +221,7 @@ def _check_may_settle(unit: Unit, caller: Caller, review: Review, waiver: Waiver
     names = caller.names(seat.by)
     claims.check_not_own(review, names, submitter=reviews.submitter(unit, current), current=current)
     if seats.fits(review, waiver.need, seat):
-        if not any(names.include(one.by) for one in seats.filled(review)):
+        if not seats.holds(review, names):
             return
         why = "You approved this content already: others have to"
     elif seat.family is None and seats.fits(review, waiver.need, seat._replace(is_person=True)):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -49,6 +50,9 @@ NEVER_CHECKS_ALONE: Final = "checks alone never cover it"
 OWN_PATH: Final = "the policy's own path"
 REASONS: Final = frozenset({UNRULED, NO_PATHS, NEVER_CHECKS_ALONE, OWN_PATH})
 """Stand in place of a rule's name where no rule asks; no rule may have one of them as its name."""
+
+BINARY_LINES: Final = 10**9
+"""Of a binary file, which no size in a policy holds."""
 
 MOST_PATHS = 5
 _MOST_SHOWN = 2
@@ -389,6 +393,11 @@ class _Gathered:
         ]
         has_seat = any(one.is_seat for one in found)
         return tuple(one for one in found if not (has_seat and one.word == REVIEW))
+
+
+def lines_in(files: Iterable[Mapping[str, Any]]) -> int:
+    """The lines that affected files add and remove, as answers and rounds have them."""
+    return sum(BINARY_LINES if one.get("added") is None else one["added"] + (one["removed"] or 0) for one in files)
 
 
 def path_of(change: Change, *, is_generated: bool = False) -> ChangedPath:

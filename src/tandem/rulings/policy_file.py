@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import tomllib
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from typing import Any, Final, cast
 
+from tandem.core.hashes import hex_digest
 from tandem.rulings.globs import compiled, folded
 from tandem.rulings.policy import (
     AGENT,
@@ -59,11 +59,6 @@ class _WrongValue(ValueError):
     """A value that cannot be read, in words that follow the key's name."""
 
 
-def source_of(content: bytes) -> str:
-    """What identifies a policy's content."""
-    return hashlib.sha256(content).hexdigest()
-
-
 def parse(content: bytes) -> Policy:
     """The policy that a file holds.
 
@@ -84,7 +79,7 @@ def parse(content: bytes) -> Policy:
         if any(rule.name == other.name for other in rules):
             raise PolicyError(lines.of_rule(number, "name"), f"another rule has the name {rule.name!r}: choose one")
         rules.append(rule)
-    return Policy(source_of(content), match, tuple(rules))
+    return Policy(hex_digest(content), match, tuple(rules))
 
 
 def _decoded(content: bytes) -> str:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from tandem.errors import Unavailable
 from tandem.git import raw
 from tandem.git.changes import Change, parse_raw
 from tandem.rulings import git
 from tandem.rulings.person import family
-from tandem.rulings.policy import Facts
+from tandem.rulings.policy import BINARY_LINES, Facts
 from tandem.rulings.state import HookRepository
 
-BINARY_LINES: Final = 10**9
-"""Of a binary file, which no size in a policy holds."""
 _BATCH = 500
 _TRAILERS = "".join(f"key={key}," for key in ("Co-authored-by", "Assisted-by", "Generated-by"))
 _FORMAT = f"%an%x00%s%x00%(trailers:{_TRAILERS}valueonly,unfold,separator=%x1f)%x00"
