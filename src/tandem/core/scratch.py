@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Iterable
@@ -102,9 +103,12 @@ def _swept(folder: str) -> bool:
         return _is_old(folder) and remove_tree(folder)
     except OSError:
         return False
-    is_free = _lock(descriptor)
+    is_free = _lock(descriptor) is True
+    # Still locked, as a process that is just making it would take it for its own else. Windows removes no file that
+    # is open, and so neither the file of such a process.
+    is_removed = is_free and sys.platform != "win32" and remove_tree(folder)
     os.close(descriptor)
-    return is_free is True and remove_tree(folder)
+    return is_removed or (is_free and remove_tree(folder))
 
 
 def _lock(descriptor: int) -> bool | None:
