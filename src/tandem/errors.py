@@ -269,7 +269,7 @@ class RequirementMissing(TandemError):
 
 
 class OpenFindings(TandemError):
-    """An approval over open findings that keep it back; `details.findings` says which, how grave, where and by whom.
+    """An approval over open findings that keep it back, or that says nothing of some; `details.findings` has them.
 
     Read each (`list_findings`), and say in `answers` whether it is `verified`, `upheld` or `reopened`; or ask for
     changes.

@@ -52,6 +52,28 @@ def test_p11_a_proposer_settles_nothing_and_a_reviewer_answers_nothing(shop: Des
         shop.refused("SELF_APPROVAL", "answer_finding", **asked, answer="verified", reviewer_id=PROPOSER)
 
 
+def test_p11_no_agent_approves_without_a_word_on_what_is_open_however_small(shop: Desk, agents: AgentDesk):
+    review = shop.put_up(diff=edited())
+    agents.decide(review, "changes_requested", findings=[MAJOR, NIT])
+    major, nit = (one["finding_id"] for one in found(shop, review))
+    shop.revise(review, diff=edited(text="best"))
+    said = [{"finding_id": major, "answer": "verified"}]
+    approves = {"review_id": review, "verdict": "approved", "reviewer_id": OTHER, "claim": True}
+    unsaid = agents.refused("OPEN_FINDINGS", "submit_verdict", **approves, answers=said)["findings"]
+    assert [one["finding_id"] for one in unsaid] == [nit]
+    # Nor are other small ones approved for those who pass over it.
+    odd = {"verdict": "changes_requested", "reason": "Odd.", "findings": [{**NIT, "claim": "Odd, too."}]}
+    given = agents.do("submit_verdict", **{**approves, **odd}, answers=said, read_all=True)
+    assert given["verdict"] == "changes_requested"
+    shop.revise(review, diff=edited(text="best of all"))
+    still = [
+        {"finding_id": one["finding_id"], "answer": "reopened", "reason": "Still odd."}
+        for one in found(shop, review, status="open")
+    ]
+    assert agents.do("submit_verdict", **approves, answers=still)["verdict"] == "approved"
+    assert [one["state"] for one in found(shop, review)] == ["verified", "reopened", "reopened"]
+
+
 def test_p11_an_agent_that_approves_over_a_persons_finding_leaves_it_to_the_person(shop: Desk, agents: AgentDesk):
     review = shop.put_up(diff=edited())
     shop.decide(review, "changes_requested", findings=[MAJOR])

@@ -44,7 +44,8 @@ def test_p11_what_was_found_late_blocks_nothing_once_it_is_answered(agents: Agen
     review = shop.put_up(diff=edited())
     agents.decide(review, "changes_requested", findings=[NIT])
     digest = shop.revise(review, diff=edited(text="best"))["digest"]
-    agents.decide(review, "approved", findings=[{**MAJOR, "line": 9}])
+    small = [{"finding_id": found(shop, review)[0]["finding_id"], "answer": "reopened", "reason": "Still odd."}]
+    agents.decide(review, "approved", findings=[{**MAJOR, "line": 9}], answers=small)
     late = found(shop, review)[1]["finding_id"]
     assert answered(shop, review, late, "refuted", reason="It is best.")["counts"]["blocking"] == 0
     assert (found(shop, review)[1]["state"], found(shop, review)[1]["answer"]) == ("late", "It is best.")
@@ -101,12 +102,12 @@ def test_p11_what_is_open_on_a_file_counts_wherever_another_change_brings_the_sa
 
 
 def test_p11_a_finding_on_a_file_goes_on_with_a_change_that_brings_that_file_again(agents: AgentDesk, shop: Desk):
-    review = shop.put_up(diff=both())
+    review = shop.put_up(diff=both("best"))
     shop.decide(review, "changes_requested", findings=[MAJOR, {**MAJOR, "file": "b.txt", "claim": "Of the other."}])
     shop.do("close_review", review_id=review)
-    (kept,) = found(shop, shop.put_up(diff=edited()))
+    (kept,) = found(shop, shop.put_up(diff=edited(text="best")))
     assert (kept["file"], kept["claim"], kept["blocking"]) == ("a.txt", MAJOR["claim"], True)
-    assert found(shop, shop.put_up(diff=edited(text="best"))) == []
+    assert found(shop, shop.put_up(diff=edited(text="other"))) == []
     text = "# Plan\n"
     plan = shop.put_up(path="plan.md", description=text)
     agents.decide(plan, "changes_requested", findings=[{**MAJOR, "file": "plan.md", "line": 1}])
@@ -126,6 +127,59 @@ def test_p11_a_finding_goes_on_with_a_change_that_makes_its_lines_again_among_ot
     assert (kept["file"], kept["line"], kept["blocking"]) == ("a.txt", MAJOR["line"], True)
     # Not with one that leaves these lines as they were.
     assert found(shop, shop.put_up(diff=edited(line=8, text="more"))) == []
+
+
+def added(path: str, *lines: str) -> str:
+    """A diff that adds a file."""
+    body = "".join(f"+{line}\n" for line in lines)
+    header = f"diff --git a/{path} b/{path}\nnew file mode 100644\n--- /dev/null\n+++ b/{path}\n"
+    return f"{header}@@ -0,0 +1,{len(lines)} @@\n{body}"
+
+
+CODE = (
+    "def pay(total):",
+    "    cents = total * 100",
+    "    if total:",
+    "        send(cents)",
+    "    }",
+    "    return cents",
+)
+
+
+@ON_BOTH_DATABASES
+@pytest.mark.parametrize("ended", ["closed", "open"])
+@pytest.mark.parametrize(
+    ("line", "lines"),
+    [
+        pytest.param(2, ("import x", *CODE[:1], "", *CODE[1:], "x()"), id="lines-that-tell-among-others"),
+        pytest.param(5, CODE, id="a-bracket-with-the-same-lines-around"),
+    ],
+)
+def test_p11_a_finding_goes_on_with_a_copy_of_its_lines_at_another_path(
+    agents: AgentDesk, shop: Desk, line: int, lines: tuple[str, ...], ended: str
+):
+    review, two = shop.put_up(diff=added("pay.py", *CODE)), {"line": line, "end_line": line + (line == 2)}
+    agents.decide(review, "changes_requested", findings=[{**MAJOR, "file": "pay.py", **two}])
+    if ended == "closed":
+        shop.do("close_review", review_id=review)
+    other = shop.put_up(diff=added("lib/billing.py", *lines))
+    (kept,) = found(shop, other)
+    assert (kept["file"], kept["line"], kept["blocking"]) == ("lib/billing.py", lines.index(CODE[line - 1]) + 1, True)
+    agents.refused(
+        "OPEN_FINDINGS", "submit_verdict", review_id=other, verdict="approved", reviewer_id=OTHER, claim=True
+    )
+    # Of both there comes one again, and once.
+    shop.do("close_review", review_id=other)
+    last = shop.put_up(diff=added("lib/third.py", *CODE))
+    (again,) = found(shop, last)
+    assert (again["file"], again["line"]) == ("lib/third.py", line)
+
+
+def test_p11_lines_that_any_file_has_bring_no_finding_of_another_file(agents: AgentDesk, shop: Desk):
+    review = shop.put_up(diff=added("pay.py", *CODE))
+    agents.decide(review, "changes_requested", findings=[{**MAJOR, "file": "pay.py", "line": 5}])
+    shop.do("close_review", review_id=review)
+    assert found(shop, shop.put_up(diff=added("other.c", "int main() {", "    run();", "    }", "/* end */"))) == []
 
 
 @pytest.mark.parametrize("way", ["twin", "revised", "retried"])

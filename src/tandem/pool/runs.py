@@ -252,6 +252,12 @@ def provider_of(unit: Unit, reviewer_id: str) -> str | None:
     return found and found.provider
 
 
+def has_form(unit: Unit, reviewer_id: str) -> bool:
+    """Whether a worker of ours asks for the answer of a reviewer, and not the reviewer itself gives it."""
+    found = reviewers.find(unit, reviewer_id)
+    return found is not None and found.mode == "worker"
+
+
 list_models = reviewers.list_models
 
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import cache
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 import orjson
 
@@ -25,6 +25,10 @@ from tandem.store.event import EventKind
 
 _NAMED = 10
 """So many approvals elsewhere are named."""
+AROUND: Final = 2
+"""So many lines on both sides of a finding belong to its fingerprint."""
+_TELLING: Final = 24
+"""Lines of so many characters are not those that any file has, as a closing bracket."""
 
 
 def going_on(unit: Unit, project: str, parent_id: str | None, content: Content) -> list[Finding]:
@@ -32,9 +36,7 @@ def going_on(unit: Unit, project: str, parent_id: str | None, content: Content) 
     there = finding_queries.list_of_review(unit, parent_id) if parent_id else []
     found = [(one, True) for one in there if one.is_open and one.source != "check"]
     found += finding_queries.list_refused(unit, project, content.digest, content.changes)
-    if content.again:
-        left = finding_queries.list_left(unit, project, (change.path for change in content.changes))
-        found += [(one, True) for one in left if one.id in content.again]
+    found += [(one, True) for one in finding_queries.list_still_left(unit, content.again)]
     found.sort(key=lambda known: (known[0].seq, known[0].position))
     # Of one that went on several times the newest.
     newest = {one.identity: (one, stands) for one, stands in found}
@@ -47,37 +49,102 @@ async def with_places(
     """The content of a new review with the places of the findings that it goes on with; before any transaction."""
     paths = [change.path for change in content.changes]
 
-    def look(unit: Unit) -> tuple[list[Finding], list[Finding]]:
-        return going_on(unit, project, parent_id, content), finding_queries.list_left(unit, project, paths)
+    def look(unit: Unit) -> tuple[list[Finding], list[Finding], bool]:
+        known, has_any = going_on(unit, project, parent_id, content), finding_queries.has_any(unit, project)
+        return known, finding_queries.list_left(unit, project, paths) if has_any else [], has_any
 
-    known, left = await services.store.read(look)
+    known, left, has_any = await services.store.read(look)
     there: dict[str, list[Finding]] = {}
     for one in {one.id: one for one in (*known, *left)}.values():
         there.setdefault(one.review_id, []).append(one)
     found: dict[str, Place] = {}
     for review_id, findings in there.items():
         found |= await places.places_in(services, review_id, map(places.spot_of, findings), content, is_text=is_text)
-    made = await asyncio.to_thread(_added, content, is_text=is_text) if left else {}
-    again = frozenset(one.id for one in left if _comes_again(found.get(one.id), made))
-    return replace(content, places=found, again=again)
+    if not has_any:
+        return replace(content, places=found)
+    made, firsts = await asyncio.to_thread(_made, content, is_text=is_text)
+    again = {one.id: found[one.id] for one in left if _comes_again(found[one.id], made)}
+    moved = await services.store.read(lambda unit: finding_queries.list_with_lines(unit, project, firsts))
+    again |= {one.id: at for one, first in moved if one.id not in again and (at := _moved_to(first, made, firsts))}
+    # Findings on a whole file that comes again go on with it, or hold its approval back: see `elsewhere`.
+    ends = {(change.path, change.blob_after) for change in content.changes}
+    known = (one for one in (*(one for one, _ in moved), *left) if one.id in again and (one.file, one.blob) not in ends)
+    # Found at the same place it is the same.
+    said = {(one.identity[1:], again[one.id]): one.id for one in known}
+    return replace(content, places=found | again, again=frozenset(said.values()))
 
 
-def _added(content: Content, *, is_text: bool) -> dict[str, frozenset[int]]:
-    """By file, the numbers of the lines that a change makes."""
+class _Made(NamedTuple):
+    """The files that a change makes, as far as it shows them: by line number each line, and whether it is new."""
+
+    files: Mapping[str, Mapping[int, tuple[str, bool]]]
+
+    def by_first_line(self) -> dict[str, list[tuple[str, int]]]:
+        """Where each new line stands, by what findings on it are looked up by."""
+        found: dict[str, list[tuple[str, int]]] = {}
+        for path, lines in self.files.items():
+            for number, (text, is_new) in lines.items():
+                if is_new and (key := finding_rules.first_line(text)) is not None:
+                    found.setdefault(key, []).append((path, number))
+        return found
+
+    def text(self, path: str, first: int, last: int) -> str:
+        """Lines of a file; those that the change does not show are left out."""
+        lines = self.files[path]
+        return "\n".join(lines[at][0] for at in range(first, last + 1) if at in lines)
+
+    def last_of(self, path: str, first: int, said: Iterable[str]) -> int | None:
+        """The last of the new lines from one on that say something, but for blank ones; None if they do not."""
+        at, lines = first, self.files[path]
+        for line in said:
+            while at in lines and not lines[at][0].strip():
+                at += 1
+            text, is_new = lines.get(at, ("", False))
+            if not is_new or finding_rules.unspaced(text) != line:
+                return None
+            at += 1
+        return at - 1
+
+    def makes(self, path: str, first: int, last: int) -> bool:
+        """Whether all of some lines are new."""
+        lines = self.files.get(path, {})
+        return all(at in lines and lines[at][1] for at in range(first, last + 1))
+
+
+def _made(content: Content, *, is_text: bool) -> tuple[_Made, dict[str, list[tuple[str, int]]]]:
+    """The lines that a change makes, with those around them; and where those are that are looked up."""
     if is_text:
-        return {change.path: frozenset(range(1, content.content.count("\n") + 2)) for change in content.changes}
-    made: dict[str, frozenset[int]] = {}
+        lines = {at: (text, True) for at, text in enumerate(content.content.split("\n"), start=1)}
+        made = _Made({change.path: lines for change in content.changes})
+        return made, made.by_first_line()
+    files: dict[str, dict[int, tuple[str, bool]]] = {}
     for file in hunks.parse(content.content):
-        lines = (line for hunk in file.hunks for line in hunk.walk())
-        made[file.path] = frozenset(line.new_number or 0 for line in lines if line.kind == "added")
-    return made
+        walked = (line for hunk in file.hunks for line in hunk.walk())
+        lines = {line.new_number: (line.text, line.kind == "added") for line in walked if line.new_number is not None}
+        files[file.path] = lines
+    made = _Made(files)
+    return made, made.by_first_line()
 
 
-def _comes_again(place: Place | None, made: Mapping[str, frozenset[int]]) -> bool:
+def _comes_again(place: Place, made: _Made) -> bool:
     """Whether a change makes the lines of a finding as they were."""
-    if place is None or place.changed is not False or place.file is None or place.line is None:
+    if place.changed is not False or place.file is None or place.line is None:
         return False
-    return made.get(place.file, frozenset()).issuperset(range(place.line, (place.end_line or place.line) + 1))
+    return made.makes(place.file, place.line, place.end_line or place.line)
+
+
+def _moved_to(one: Finding, made: _Made, firsts: Mapping[str, Iterable[tuple[str, int]]]) -> Place | None:
+    """Where a change makes the lines of a finding in any file: lines that tell, or with the same lines around them."""
+    said = finding_rules.in_lines(one.lines or "")
+    tells = sum(map(len, said)) >= _TELLING
+    for path, first in firsts.get(one.first_line or "", ()):
+        last = made.last_of(path, first, said)
+        if last is None:
+            continue
+        around = made.text(path, max(1, first - AROUND), last + AROUND)
+        if tells or finding_rules.fingerprint(one.category, one.file or "", around, one.claim) == one.fingerprint:
+            return Place(path, first, None if one.end_line is None else last, changed=False)
+    return None
 
 
 def copies(services: Services, review: Review, content: Content, found: Iterable[Finding]) -> tuple[Finding, ...]:

@@ -179,6 +179,10 @@ class PoolReviewers(Protocol):
         """The client that runs one, ended or not."""
         ...
 
+    def has_form(self, unit: Unit, reviewer_id: str) -> bool:
+        """Whether its worker asks it about the earlier findings that there is room for, and takes no answer without."""
+        ...
+
     def is_draining(self, unit: Unit, reviewer_id: str) -> bool:
         """Whether it is to take nothing new."""
         ...

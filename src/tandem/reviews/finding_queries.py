@@ -106,7 +106,28 @@ def _left(count: int) -> Statement:
     on_lines = and_(_f.review_id == _c.review_id, _f.file == _c.path, _f.side == "new", _f.line.is_not(None))
     source = keys.join(tables.contested_files, there).join(tables.findings, on_lines)
     found = select(tables.findings).distinct().select_from(source).join(tables.reviews, _r.id == _f.review_id)
-    return Statement(found.where(_f.source != "check", _is_open, _is_refused).limit(bindparam("limit")))
+    return Statement(found.where(_f.source != "check", _is_open, _unapproved).limit(bindparam("limit")))
+
+
+_with_lines = text(f"findings.{tables.WITH_LINES}")
+_any = Statement(select(_f.id).where(_f.project == bindparam("project")).limit(1))
+
+
+@cache
+def _with_first_line(count: int) -> Statement:
+    keys = keys_table(count, "first_line")
+    there = and_(_f.project == bindparam("project"), _f.first_line == keys.c.first_line, _with_lines)
+    source = keys.join(tables.findings, there).join(tables.reviews, _r.id == _f.review_id)
+    stands = case((and_(_is_open, _unapproved), 1), else_=0)
+    is_found = (_f.source != "check", _f.side == "new", or_(_is_open, _is_over))
+    return Statement(select(tables.findings, stands).select_from(source).where(*is_found).limit(bindparam("limit")))
+
+
+@cache
+def _still_left(count: int) -> Statement:
+    keys = keys_table(count, "id")
+    source = keys.join(tables.findings, _f.id == keys.c.id).join(tables.reviews, _r.id == _f.review_id)
+    return Statement(select(tables.findings).select_from(source).where(_is_open, _unapproved))
 
 
 BEFORE_ALL: Final = (0, -2)
@@ -175,11 +196,37 @@ def list_elsewhere(unit: Unit, review: Review, changes: Sequence[Change]) -> lis
 
 
 def list_left(unit: Unit, project: str, paths: Iterable[str]) -> list[Finding]:
-    """The open findings on lines of some files, in reviews that ended without approval."""
+    """The open findings on lines of some files, in other reviews that are not approved."""
     keys = [(path,) for path in paths]
     return [
         Finding(*row) for some in list_by_keys(unit, _left, ("path",), keys, _MOST, project=project) for row in some
     ]
+
+
+def has_any(unit: Unit, project: str) -> bool:
+    """Whether a project has findings at all."""
+    return bool(unit.all(_any, project=project))
+
+
+def list_with_lines(unit: Unit, project: str, first_lines: Iterable[str]) -> list[tuple[Finding, Finding]]:
+    """The open findings in reviews that are not approved, in any file, whose lines begin with one of some lines.
+
+    Of one that went on to another review the newest counts, which may have been settled; each with the oldest, whose
+    fingerprint is that of its own file.
+    """
+    keys, found = [(one,) for one in first_lines], dict[str, tuple[Finding, bool]]()
+    for some in list_by_keys(unit, _with_first_line, ("first_line",), keys, _MOST, project=project):
+        found |= {row[0]: (Finding(*row[:-1]), bool(row[-1])) for row in some}
+    known = sorted(found.values(), key=lambda one: (one[0].seq, one[0].position))
+    newest = {one.identity[1:]: (one, stands) for one, stands in known}
+    oldest = {one.identity[1:]: one for one, _ in reversed(known)}
+    return [(one, oldest[one.identity[1:]]) for one, stands in newest.values() if stands]
+
+
+def list_still_left(unit: Unit, ids: Iterable[str]) -> list[Finding]:
+    """Those of some findings that are open, in reviews that are not approved."""
+    keys = [(one,) for one in sorted(ids)]
+    return [Finding(*row) for some in list_by_keys(unit, _still_left, ("id",), keys) for row in some]
 
 
 def list_refused(unit: Unit, project: str, digest: str | None, changes: Sequence[Change]) -> list[tuple[Finding, bool]]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
 from tandem.core.hashes import hex_digest
-from tandem.errors import InvalidTransition
+from tandem.errors import InvalidTransition, OpenFindings
 
 Severity = Literal["blocker", "major", "minor", "nit"]
 Answer = Literal["fixed", "refuted", "deferred"]
@@ -55,6 +55,8 @@ STEPS: Final[dict[str, frozenset[str]]] = {
 }
 """The answers that a finding takes, and the states in which it takes them."""
 
+_NAMED: Final = 20
+"""So many open findings a refusal names."""
 MOST_ANSWERS: Final = 3
 """So many answers to one finding that did not hold, and a person decides."""
 
@@ -154,12 +156,20 @@ class Finding(NamedTuple):
     """The round in which it was verified: those before it have the fault."""
     written_by: str | None = None
     """Who wrote the content that it was found on, a JSON list: wherever it goes on, they do not settle it."""
+    first_line: str | None = None
+    """A hash of the first of its lines, by which they are found where a change makes them again."""
 
     @property
     def identity(self) -> tuple[object, ...]:
         """What a finding has wherever its change comes again."""
         said = (self.file, self.lines, self.category, self.claim, self.severity, self.pre_existing)
         return (*said, self.source, self.author, self.is_request)
+
+    @property
+    def where(self) -> str:
+        """Its place, for people."""
+        line = "" if self.line is None else f":{self.line}"
+        return "the whole change" if self.file is None else f"{self.file}{line}"
 
     @property
     def authors(self) -> list[str]:
@@ -242,9 +252,46 @@ def fingerprint(category: str | None, path: str, around: str, claim: str) -> str
 
     One without a kind is known by its words.
     """
-    lines = (" ".join(line.split()) for line in around.splitlines())
-    kind = (category or "").strip().lower() or f"\0{' '.join(claim.split())}"
-    return hex_digest("\0".join((kind, path, *filter(None, lines))).encode())
+    kind = (category or "").strip().lower() or f"\0{unspaced(claim)}"
+    return hex_digest("\0".join((kind, path, *in_lines(around))).encode())
+
+
+def in_lines(text: str) -> list[str]:
+    """The lines of a text that are not blank, without the blanks that only set them out."""
+    return [line for line in map(unspaced, text.splitlines()) if line]
+
+
+def unspaced(text: str) -> str:
+    """A text with single spaces for its blanks."""
+    return " ".join(text.split())
+
+
+def first_line(lines: str | None) -> str | None:
+    """By what lines are looked up: a hash of the first that is not blank."""
+    found = in_lines(lines or "")
+    return hex_digest(found[0].encode())[:16] if found else None
+
+
+def keeping_back(review_id: str, found: Sequence[Finding]) -> OpenFindings:
+    """The refusal of an approval over findings, of its own review or others on the same content."""
+    kept = ("review_id", "severity", "file", "line", "author")
+    named = [{"finding_id": one.id, **{name: getattr(one, name) for name in kept}} for one in found[:_NAMED]]
+    said = "; ".join(
+        f"{one.id} ({one.severity}, {one.where}, by {one.author}{f', {one.state}' if one.state != 'open' else ''})"
+        for one in found[:_NAMED]
+    )
+    more = f", and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+    elsewhere = sorted({one.review_id for one in found} - {review_id})
+    what = f"Open findings of {', '.join(elsewhere)} on the same content" if elsewhere else "Open findings"
+    how = "first, there (answer_finding)" if elsewhere else "in answers"
+    return OpenFindings(
+        f"{what} keep the approval back: {said}{more}. Say of each {how} whether it is verified (it is"
+        " corrected), upheld (it was refuted or deferred, rightly) or reopened (it still fails); or ask for"
+        " changes.",
+        review_id=review_id,
+        findings=named,
+        count=len(found),
+    )
 
 
 class Counts(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from tandem.contract.access import Names
@@ -43,10 +43,6 @@ from tandem.store.base import Unit
 from tandem.store.context import transact
 from tandem.store.event import EventKind
 
-_AROUND = 2
-"""So many lines on both sides of a finding belong to its fingerprint."""
-_NAMED = 20
-"""So many open findings a refusal names."""
 _IN_OTHER_WORDS = "repeats a lesson in other words"
 
 
@@ -133,7 +129,7 @@ async def prepare(services: Services, request: SubmitVerdict) -> tuple[Given, ..
     current, earlier, of_pool = await services.store.read(look)
     number = current.round
     blobs = {change.path: change.blob_after for change in await asyncio.to_thread(current.entries)}
-    seen = await places.excerpts(services, request.review_id, _spots(found, number), _AROUND)
+    seen = await places.excerpts(services, request.review_id, _spots(found, number), carried.AROUND)
     placed = {name: _placed(name, one, seen.get(name), moves=of_pool) for name, one in found.items()}
     old = frozenset[str]()
     # What a change took away was on its old side all along.
@@ -191,9 +187,11 @@ def ruled(
     rows = (*changed.values(), *new)
     here = (known | {one.id: one for one in rows}).values()
     blocking = [one for one in here if blocks(one, threshold)]
+    is_free = not is_person and not services.pool.has_form(unit, given.reviewer_id)
+    unsaid = _unsaid(known.values(), changed, current, caller.names(given.reviewer_id)) if is_free else []
     if given.verdict == "approved":
         kept = blocking or carried.elsewhere(unit, current, review, here, threshold, is_person=is_person)
-        return _approving(review, rows, kept, {one.id for one in new}, is_person=is_person)
+        return _approving(review, rows, kept, unsaid, {one.id for one in new}, is_person=is_person)
     notes = carried.approved_elsewhere(unit, review) if blocking else ()
     if is_person or given.verdict == "rejected":
         # A person's comment in words alone asks something; findings speak for themselves.
@@ -204,7 +202,8 @@ def ruled(
     late = [
         one for one in new if finding_rules.is_grave(one.severity, threshold) and finding_queries.is_doubtful(unit, one)
     ]
-    is_small = request.findings and request.read_all and request.counter_patch is None and not blocking and not late
+    is_small = request.findings and request.read_all and request.counter_patch is None
+    is_small = is_small and not blocking and not late and not unsaid
     if asks and is_small and not carried.elsewhere(unit, current, review, here, threshold, is_person=False):
         note = "Stored as approved with notes: all that you found is small, was there before, or repeats a lesson."
         return Ruling("approved", rows, notes=(note,))
@@ -241,23 +240,42 @@ def _answered(
     return changed
 
 
+def _unsaid(known: Iterable[Finding], said: Collection[str], current: Round, names: Names) -> list[Finding]:
+    """The open findings of agents that a reviewer could settle, and says nothing of: none is passed over in silence."""
+    found = (one for one in known if one.is_open and one.source == "agent" and one.id not in said)
+    return [one for one in found if not (_wrote(one, current, names) or names.include(one.answered_by))]
+
+
+def _wrote(one: Finding, current: Round, names: Names) -> bool:
+    """Whether a finding of somebody else is about content that a reviewer wrote."""
+    patched = [current.author] if current.origin == claims.COUNTER_PATCH else []
+    return any(map(names.include, (*one.authors, *patched))) and not names.include(one.author)
+
+
 def _approving(
-    review: Review, rows: tuple[Finding, ...], blocking: list[Finding], new: Collection[str], *, is_person: bool
+    review: Review,
+    rows: tuple[Finding, ...],
+    blocking: list[Finding],
+    unsaid: list[Finding],
+    new: Collection[str],
+    *,
+    is_person: bool,
 ) -> Ruling:
     """An approval: refused over what its reviewer can settle, kept for a person where only persons can."""
     if own := [one for one in blocking if one.id in new]:
         raise OpenFindings(
-            f"This verdict approves, and finds what keeps the approval back ({own[0].severity}, {_where(own[0])})."
+            f"This verdict approves, and finds what keeps the approval back ({own[0].severity}, {own[0].where})."
             " Ask for changes, or leave it out.",
             review_id=review.id,
             findings=[],
             count=len(own),
         )
     here = [one for one in blocking if one.review_id == review.id]
-    if to_settle := [one for one in here if may_settle(one, is_person=is_person)]:
-        raise _open_findings(review, to_settle)
+    to_settle = [one for one in here if may_settle(one, is_person=is_person)]
+    if to_settle or unsaid:
+        raise finding_rules.keeping_back(review.id, [*to_settle, *(one for one in unsaid if one not in to_settle)])
     if is_person and blocking:
-        raise _open_findings(review, blocking)
+        raise finding_rules.keeping_back(review.id, blocking)
     if not blocking:
         return Ruling("approved", rows, goes_on=is_person)
     whose = ", ".join(sorted({one.author for one in blocking}))
@@ -268,48 +286,22 @@ def _approving(
     return Ruling("comment", rows, why, (why,))
 
 
-def _open_findings(review: Review, found: list[Finding]) -> OpenFindings:
-    kept = ("review_id", "severity", "file", "line", "author")
-    named = [{"finding_id": one.id, **{name: getattr(one, name) for name in kept}} for one in found[:_NAMED]]
-    said = "; ".join(
-        f"{one.id} ({one.severity}, {_where(one)}, by {one.author}{f', {one.state}' if one.state != 'open' else ''})"
-        for one in found[:_NAMED]
-    )
-    more = f", and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
-    elsewhere = sorted({one.review_id for one in found} - {review.id})
-    what = f"Open findings of {', '.join(elsewhere)} on the same content" if elsewhere else "Open findings"
-    where = "first, there (answer_finding)" if elsewhere else "in answers"
-    return OpenFindings(
-        f"{what} keep the approval back: {said}{more}. Say of each {where} whether it is verified (it is"
-        " corrected), upheld (it was refuted or deferred, rightly) or reopened (it still fails); or ask for"
-        " changes.",
-        review_id=review.id,
-        findings=named,
-        count=len(found),
-    )
-
-
-def _where(one: Finding) -> str:
-    return "the whole change" if one.file is None else one.file if one.line is None else f"{one.file}:{one.line}"
-
-
 def _disagreement(review: Review, blocking: list[Finding], late: list[Finding], said: Collection[str]) -> str | None:
     """Why agents alone do not go on; None if they may. After a person's word each count begins again."""
     if why := disagreement(objected(review)):
         return why
     if late and not blocking:
         how = "found it late, on lines that did not change" if late[0].state == "late" else _IN_OTHER_WORDS
-        return f"{late[0].author} {how} ({_where(late[0])}): a person decides."
+        return f"{late[0].author} {how} ({late[0].where}): a person decides."
     reopened = (one for one in blocking if one.id in said and one.reopenings)
     often = next((one for one in reopened if one.reopenings % finding_rules.MOST_ANSWERS == 0), None)
-    return often and f"{_where(often)} was answered {often.reopenings} times, and reopened: a person decides."
+    return often and f"{often.where} was answered {often.reopenings} times, and reopened: a person decides."
 
 
 def _settled(
     before: Finding, current: Round, said: GivenSettling | AnswerFinding, names: Names, who: str, *, is_person: bool
 ) -> Finding:
-    patched = [current.author] if current.origin == claims.COUNTER_PATCH else []
-    if any(map(names.include, (*before.authors, *patched))) and not names.include(before.author):
+    if _wrote(before, current, names):
         raise SelfApproval(
             f"You wrote content that {before.id} is about: somebody else settles it.", finding_id=before.id
         )
@@ -347,6 +339,7 @@ def _made(
         source="person" if is_person else "agent",
         author=given.reviewer_id,
         lines=seen.lines,
+        first_line=finding_rules.first_line(seen.lines),
         fingerprint=print_,
         state="suppressed" if lesson else "late" if is_late else "open",
         created_at=given.created_at,
