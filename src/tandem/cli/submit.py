@@ -38,6 +38,7 @@ from tandem.cli.render.parts import ago
 from tandem.cli.sources import Source
 from tandem.cli.terminal import Exit, progress, say
 from tandem.errors import TandemError
+from tandem.present.findings import together
 from tandem.present.record import record
 from tandem.present.shapes import WORK
 from tandem.rulings import git, liveness, next_steps, person
@@ -320,8 +321,9 @@ def _say_remarks(session: Session, data: dict[str, Any]) -> None:
     """Say on standard error the findings that are open, if it is the proposer's turn to change."""
     if data["next_action"] in {"revise", "revert"} and data["findings"]:
         asked = {"review_id": data["review_id"], "status": "open", "limit": _MOST_REMARKS}
-        for one in record(session.data("list_findings", asked)).findings:
-            say(findings.line(one))
+        for group in together(record(session.data("list_findings", asked)).findings):
+            for one in group:
+                say(findings.line(one))
 
 
 _STOP = "Stop here and tell the person you work for. It is theirs to decide; do not review it."

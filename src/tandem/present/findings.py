@@ -8,18 +8,20 @@ its lines are as they were: it is the text for whole lines, and deletes them if 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
 from tandem.core.visible import visible, visible_line
 from tandem.present.markdown import escaped, fence, quoted
 
 Finding = Mapping[str, Any]
+_T = TypeVar("_T")
 
 FORMATS: Final = ("json", "markdown", "rdjson", "sarif")
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+# The gravest first.
 _LEVELS = {"blocker": "error", "major": "error", "minor": "warning", "nit": "note"}
 _SEVERITIES = {"error": "ERROR", "warning": "WARNING", "note": "INFO"}
 _SUPPRESSED = {"suppressed": "accepted", "upheld": "accepted", "refuted": "underReview"}
@@ -53,6 +55,45 @@ def formatted(form: str, findings: Sequence[Finding], version: str) -> str:
         case _:
             document = {"findings": findings}
     return json.dumps(document, ensure_ascii=False, indent=2) + "\n"
+
+
+def together(findings: Iterable[_T]) -> list[list[_T]]:
+    """All of the findings, those of one category whose lines meet as one group; without a category is one, too.
+
+    The groups are in the order of their first findings, each with the gravest first.
+
+    Args:
+        findings: Entries of the answer of `list_findings`, as mappings or as views.
+    """
+    known = list(findings)
+    alike: dict[tuple[object, ...], list[tuple[int, int, int]]] = {}
+    for at, one in enumerate(known):
+        place = _read(one, "place") or one
+        first = _read(place, "line")
+        category = (_read(one, "category") or "").strip().casefold()
+        file = _read(place, "file") or _read(one, "file")
+        key = (_read(one, "review_id"), file, _read(one, "side"), category, first is None)
+        alike.setdefault(key, []).append((first or 0, _read(place, "end_line") or first or 0, at))
+    groups: list[list[int]] = []
+    for spans in alike.values():
+        end = -1
+        for first, last, at in sorted(spans):
+            if first > end:
+                groups.append([])
+            groups[-1].append(at)
+            end = max(end, last)
+    gravity = [list(_LEVELS).index(_read(one, "severity")) for one in known]
+    return [[known[at] for at in sorted(group, key=lambda at: (gravity[at], at))] for group in sorted(groups, key=min)]
+
+
+def _read(one: Any, name: str) -> Any:
+    return one.get(name) if isinstance(one, Mapping) else getattr(one, name)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] any answer
+
+
+def met(group: Sequence[Any]) -> str:
+    """How many findings stand together, and as what; empty for a single one."""
+    category = _read(group[0], "category")
+    return f"{len(group)} findings on the same lines{f': {category}' if category else ''}" if len(group) > 1 else ""
 
 
 def _place(finding: Finding) -> tuple[str | None, int | None, int | None]:
@@ -189,18 +230,20 @@ def _markdown(findings: Sequence[Finding]) -> str:
     for one in findings:
         files.setdefault(_place(one)[0], []).append(one)
     parts = ["# Findings" if findings else "No findings."]
-    for file, group in files.items():
+    for file, there in files.items():
         parts.append(f"## {_words(file or 'The whole change')}")
-        for one in group:
-            parts += _told(one)
+        for group in together(there):
+            parts += [f"### {_words(met(group))}"] if len(group) > 1 else []
+            for one in group:
+                parts += _told(one, "####" if len(group) > 1 else "###")
     return "\n\n".join(parts) + "\n"
 
 
-def _told(finding: Finding) -> list[str]:
+def _told(finding: Finding, level: str) -> list[str]:
     head = ", ".join(filter(None, (finding["severity"].capitalize(), _lines(finding))))
     about = [finding.get("category"), f"by {finding['author']}", f"round {finding['round']}", finding["review_id"]]
     parts = [
-        f"### {head}: {_standing(finding)}",
+        f"{level} {head}: {_standing(finding)}",
         " · ".join(_words(one) for one in (finding["finding_id"], *about) if one),
         _prose(finding["claim"]),
     ]

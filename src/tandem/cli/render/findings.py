@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tandem.cli.render.parts import STYLES, ago, block, facts, more_pages, plain, renders
-from tandem.present.findings import BEFORE
+from tandem.present.findings import BEFORE, met, together
 from tandem.present.text import Framed, Group, Text
 from tandem.reviews.finding_rules import OPEN, headline
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from tandem.present.text import Drawable
     from tandem.reviews.finding_contract import FindingPage, FindingView, LessonPage, LessonView
@@ -39,13 +39,23 @@ def line(one: FindingView) -> str:
 @renders
 def _(answer: FindingPage) -> Drawable:
     is_of_project = answer.counts is None
-    told = (_told(one, with_review=is_of_project) for one in answer.findings)
+    told = _all_told(answer.findings, with_review=is_of_project)
     return Group(Text(headline(answer.findings, answer.counts)), *told, more_pages(answer.next_page))
 
 
 def listed(found: Sequence[FindingView]) -> list[Drawable]:
     """All findings of a review below their numbers; nothing if it has none."""
-    return [Text(headline(found)), *(_told(one) for one in found)] if found else []
+    return [Text(headline(found)), *_all_told(found)] if found else []
+
+
+def _all_told(found: Sequence[FindingView], *, with_review: bool = False) -> Iterator[Drawable]:
+    """Each of them, those on the same lines below one heading."""
+    for group in together(found):
+        told = [_told(one, with_review=with_review) for one in group]
+        if len(told) == 1:
+            yield from told
+        else:
+            yield Framed(Group(plain(met(group)), Framed(Group(*told), left=2)), before=1)
 
 
 def _told(one: FindingView, *, with_review: bool = False) -> Drawable:

@@ -32,6 +32,7 @@ from tandem.git import hunks
 from tandem.git.changes import origins_of
 from tandem.git.hunks import FileDiff, Hunk, Line
 from tandem.git.word_changes import common_start, pairs
+from tandem.present.findings import together
 from tandem.reviews.answers import Proposal
 from tandem.reviews.draft_contract import Draft, as_finding
 from tandem.reviews.finding_contract import FindingView, GivenFinding, GivenSettling
@@ -187,12 +188,11 @@ def with_findings(
 ) -> list[Row]:
     """The rows, each with its findings beneath it; those on lines that are gone stand beneath their file."""
     waiting: dict[LineRef, list[Row]] = {}
-    for one in found:
-        place = one.place or one
-        path, line = place.file or one.file or "", place.end_line or place.line
-        first = place.line if place.line != line else None
-        spot = LineRef(path, line, "old" if one.side == "old" and line is not None else "new", first)
-        waiting.setdefault(spot, []).extend(_finding(one, spot, answers.get(one.finding_id)))
+    for group in together(found):
+        # All below the lines of the gravest one; each names its own.
+        below = waiting.setdefault(_spot(group[0]), [])
+        for one in group:
+            below += _finding(one, _spot(one), answers.get(one.finding_id))
     for spot, unsent in drafts:
         draft = as_finding(unsent)
         marks = ", ".join([draft.severity, *_kind(draft), "not sent yet"])
@@ -201,6 +201,13 @@ def with_findings(
         return list(rows)
     there = {spot for row in rows for spot in row.spots}
     return list(_placed(rows, _moved_to_files(waiting, there)))
+
+
+def _spot(one: FindingView) -> LineRef:
+    place = one.place or one
+    path, line = place.file or one.file or "", place.end_line or place.line
+    first = place.line if place.line != line else None
+    return LineRef(path, line, "old" if one.side == "old" and line is not None else "new", first)
 
 
 def _finding(one: FindingView, spot: LineRef, settled: GivenSettling | None) -> Iterator[Row]:

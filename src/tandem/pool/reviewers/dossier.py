@@ -10,6 +10,7 @@ from typing import Any, Final, Protocol, cast
 from tandem.errors import InvalidInput, TandemError, TooLarge
 from tandem.pool.reviewers.lease import Claimed
 from tandem.pool.reviewers.prompt import Dossier, Listed
+from tandem.present.findings import together
 from tandem.reviews.finding_rules import SEVERITIES
 
 CONVENTION_FILES: Final = ("REVIEW.md", "AGENTS.md", "CLAUDE.md", "CONTRIBUTING.md")
@@ -114,7 +115,8 @@ def _with_findings(ask: Ask, claimed: Claimed, known: Dossier, note: Callable[[s
             return []
 
     listed = rows("findings", claimed.request(round=claimed.round, status="open"))
-    found = sorted(listed, key=lambda one: SEVERITIES.index(one["severity"]))
+    gravest_first = sorted(listed, key=lambda one: SEVERITIES.index(one["severity"]))
+    found = [one for group in together(gravest_first) for one in group]
     touched = cast("list[dict[str, Any]]", claimed.proposal.get("affected_files") or [])
     named = {one.get(name) for one in touched for name in ("path", "old_path")} | {claimed.proposal.get("path")}
     files = sorted(name for name in named if name)[:_LESSON_FILES]

@@ -271,11 +271,11 @@ _CHECKS_WORDS = (
 )
 _OPEN_WORDS = "Open questions and remarks, oldest first. See whether this round settles it."
 _FINDINGS_WORDS = (
-    "The open findings of earlier rounds, the gravest first. `file` and `line` say where it "
-    "stands in this round, `changed` whether its lines were changed since it was written, `state` and `answer` what "
-    "the proposer says to it. Read the code at each and decide, in `answers`: `verified` if it is not wrong now, "
-    "`reopened` if it still is, `upheld` if its state is `refuted` or `deferred` and the proposer is right. Do not "
-    "report it again in `findings`."
+    "The open findings of earlier rounds, the gravest first; those of one category on the same lines come together. "
+    "`file` and `line` say where it stands in this round, `changed` whether its lines were changed since it was "
+    "written, `state` and `answer` what the proposer says to it. Read the code at each and decide, in `answers`: "
+    "`verified` if it is not wrong now, `reopened` if it still is, `upheld` if its state is `refuted` or `deferred` "
+    "and the proposer is right. Do not report it again in `findings`."
 )
 _OF_PERSONS_WORDS = (
     "What people found in this change before. It is for your information: only a person settles it, so leave it out of "

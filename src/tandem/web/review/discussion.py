@@ -10,6 +10,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from tandem.present.findings import met
 from tandem.present.words import reviewer_name
 from tandem.reviews.answers import DiscussionEntry, EventView
 from tandem.reviews.edits import is_applicable
@@ -83,24 +84,33 @@ class Acts:
     time: Budget = field(default_factory=lambda: Budget(_WORDS_SECONDS))
 
     def thread(self, *spot: Any) -> tuple[FindingView, ...]:
-        """The findings that stand at a spot of the shown round."""
-        return tuple(one for one in self.view.findings if spot_of(one) == spot)
+        """The findings that are shown at a spot of the shown round."""
+        return tuple(one for group in self.view.together if spot_of(group[0]) == spot for one in group)
 
     def spots(self, but: Container[str] = ()) -> list[Spot]:
         """Where findings stand, the whole change first; not in the files named."""
         found = {spot for path, spots in self.view.spots.items() if path not in but for spot in spots}
         return sorted(found, key=lambda spot: (spot[0], spot[2] or 0, spot[1]))
 
-    def groups(self) -> list[tuple[str, list[FindingView]]]:
-        """The person's own findings and those of others, each with a heading that counts them."""
-        own = [one for one in self.view.findings if one.source == "person" and self.view.names.include(one.author)]
-        theirs = {one.finding_id for one in own}
-        others = [one for one in self.view.findings if one.finding_id not in theirs]
-        return [
-            (f"{whose} {headline(found)}".strip(), found)
-            for whose, found in (("Your", own), ("Others'" if own else "", others))
-            if found
-        ]
+    def groups(self) -> list[tuple[str, list[list[FindingView]]]]:
+        """The person's own findings and those of others, each with a heading that counts them.
+
+        Those of others that stand together with one of the person's own are listed, and counted, beside it.
+        """
+        listed = self.view.together
+        own = [group for group in listed if any(map(self.is_own, group))]
+        found: list[tuple[str, list[list[FindingView]]]] = []
+        for whose, groups in (("Your", own), ("Others'" if own else "", [one for one in listed if one not in own])):
+            every = [one for group in groups for one in group]
+            counted = [one for one in every if self.is_own(one)] if whose == "Your" else every
+            beside = len(every) - len(counted)
+            more = f", and {beside} of others on the same lines" if beside else ""
+            found += [(f"{whose} {headline(counted)}{more}".strip(), groups)] if groups else []
+        return found
+
+    def is_own(self, one: FindingView) -> bool:
+        """Whether the person found it."""
+        return one.source == "person" and self.view.names.include(one.author)
 
     def finding(self, name: str) -> FindingView | None:
         """A finding by its id."""
@@ -193,6 +203,7 @@ def values(view: ReviewView, request: PageRequest) -> dict[str, Any]:
         "new_key": new_key,
         "thread_id": thread_id,
         "spot_of": spot_of,
+        "met": met,
     }
 
 

@@ -15,7 +15,7 @@ from tandem.web.review.actions import ACTS, act
 from tandem.web.review.discussion import thread_id, values
 from tandem.web.review.files import listed, states
 from tandem.web.review.text import source
-from tandem.web.review.view import ReviewView, find_file, load
+from tandem.web.review.view import ReviewView, find_file, load, spot_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,8 @@ async def _onward(request: PageRequest) -> str:
     review, found = await _look(request)
     if request.form.get("do") == "message":
         return review.link() + "#talk"
-    anchor = thread_id(*found.place)
+    said = [review.places[one.finding_id] for one in review.findings if spot_of(one) == found.place]
+    anchor = thread_id(*(said[-1] if said else found.place))
     # Without a script only some files' lines are on the review's page itself.
     if review.shape != "diff" or dict(states(review, listed(review.outline))).get(found.index) == "shown":
         return f"{review.link()}#{anchor}"

@@ -13,6 +13,7 @@ from tandem.contract.operation import Role
 from tandem.errors import InvalidInput, NotFound
 from tandem.git.changes import origins_of
 from tandem.git.hunks import FileDiff
+from tandem.present.findings import together
 from tandem.reviews.answers import (
     CounterPatchView,
     Discussion,
@@ -53,7 +54,9 @@ class ReviewView:
         since: The earlier round that the shown one is compared with; None for the whole change.
         mode: How diffs are laid out.
         shape: What the content is: a diff, a document (a text with a path, or a plan), or another text.
-        spots: Where each finding stands in the shown round, by path; by the path after of a file that was renamed.
+        together: The findings by place and category.
+        places: Where each finding is shown, by its id: below the lines of the gravest one that it stands together with.
+        spots: The same by path; by the path after of a file that was renamed.
         origins: Where renamed files of the shown round came from, by path.
         person: Who looks; empty if they have not said their name.
         roles: What their token is for; None where none is needed, which is everything.
@@ -68,6 +71,8 @@ class ReviewView:
     since: int | None
     mode: Mode
     shape: Shape
+    together: list[list[FindingView]]
+    places: Mapping[str, Spot]
     spots: Mapping[str, list[Spot]]
     origins: Mapping[str, str]
     person: str
@@ -242,7 +247,9 @@ async def load(request: PageRequest, *, events: bool = False, interdiff: bool = 
     origins = origins_of(shown.affected_files)
     moved = {old: path for path, old in origins.items()}
     spots: dict[str, list[Spot]] = {}
-    for spot in map(spot_of, review.findings):
+    groups = together(review.findings)
+    places = {one.finding_id: spot_of(group[0]) for group in groups for one in group}
+    for spot in places.values():
         spots.setdefault(moved.get(spot[0], spot[0]), []).append(spot)
     return ReviewView(
         review=review,
@@ -253,6 +260,8 @@ async def load(request: PageRequest, *, events: bool = False, interdiff: bool = 
         since=since,
         mode="split" if (view or request.http.cookies.get(MODE_COOKIE)) == "split" else "unified",
         shape=_shape(shown),
+        together=groups,
+        places=places,
         spots=spots,
         origins=origins,
         person=request.person.name,
