@@ -17,6 +17,7 @@ RULE = '[[rule]]\nneeds = ["checks"]\n'
         ("rule = []", 1, "there is no rule"),
         ("match = 'some'\n" + RULE, 1, "match is one of all, first, in quotes"),
         ("\nmatch = 3\n" + RULE, 2, "match is one of all, first"),
+        ("carry = 'always'\n" + RULE, 1, "carry is one of same, rebase, in quotes"),
         ("rules = 3\n" + RULE, 1, "there is no key 'rules'; did you mean 'rule'?"),
         (RULE + "[owners]\na = 1\n", 3, "there is no key 'owners'"),
         (RULE + "[[rule]]\n\npath = ['a']\nneeds = ['agent']", 5, "there is no key 'path'; did you mean 'paths'?"),

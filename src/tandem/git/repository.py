@@ -79,6 +79,7 @@ class Repository(Handle):
     file_of_round = rounds.read_file
     diff_with_edits = rounds.diff_with_edits
     find_places = travel.find_places
+    is_rebase = travel.is_rebase
     read_excerpts = travel.read_excerpts
     working_diff = snapshot.working_diff
     apply_to_worktree = worktree.apply_to_worktree

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from tandem.errors import TandemError
-from tandem.git.changes import Entry
+from tandem.git.changes import Change, Entry
 from tandem.git.handle import Handle
+from tandem.git.hunks import FileDiff, Hunk, parse
 from tandem.git.layout import Scratch
 from tandem.git.names import encode_path
-from tandem.git.raw import ABSENT_MODE, REGULAR
+from tandem.git.raw import ABSENT_MODE, EXECUTABLE, REGULAR
 from tandem.git.rounds import LARGEST_FILE_BYTES, RoundPatch, base_of, blob_sizes, make_blobs, read_blobs
 
 MOST_LINES = 50
@@ -318,6 +319,56 @@ def shifts_between(scratch: Scratch, pairs: Sequence[_Pair], sizes: Mapping[str,
             at = int(part[: part.index(b"\n")])
             found[compared[at]] = [_shift(*hunk.groups()) for hunk in _HUNK.finditer(part)] or None
     return found
+
+
+def is_rebase(handle: Handle, before: RoundPatch, after: RoundPatch) -> bool:
+    """Whether two rounds make the same change of two bases, as their diffs were drawn.
+
+    The same files with the same modes, and each either with the same bytes before and after, or with the same hunks:
+    line by line, in the same part of the file, with the lines around them, which one base has where the other one has
+    them. In doubt it is none: a rename is a deleted and an added file, and other bytes of a binary file are a change.
+    """
+    moved = _with_other_bases(before.changes, after.changes)
+    if not moved:
+        return moved is not None
+    old, new = ({one.path: one for one in parse(patch.diff or "")} for patch in (before, after))
+    with handle.scratch() as scratch:
+        sizes = blob_sizes(scratch, {oid for pair in moved.values() for oid in pair})
+        if any(oid not in sizes for pair in moved.values() for oid in pair):
+            return False
+        shifts = shifts_between(scratch, [*moved.values()], sizes)
+    return all(
+        path in old and path in new and _has_moved(old[path], new[path], shifts[pair]) for path, pair in moved.items()
+    )
+
+
+def _with_other_bases(before: Iterable[Change], after: Iterable[Change]) -> dict[str, _Pair] | None:
+    """The blobs at both bases of the files where these differ; None if it is another change for sure."""
+    old, new = ({one.path: one for one in changes} for changes in (before, after))
+    if old.keys() != new.keys():
+        return None
+    differ = [(one, new[path]) for path, one in old.items() if one != new[path]]
+    for one, other in differ:
+        modes = (one.mode_before, one.mode_after)
+        if modes != (other.mode_before, other.mode_after) or not set(modes) <= {REGULAR, EXECUTABLE}:
+            return None
+        if one.blob_before == other.blob_before:
+            return None
+    return {one.path: (one.blob_before, other.blob_before) for one, other in differ}
+
+
+def _has_moved(old: FileDiff, new: FileDiff, shifts: Shifts | None) -> bool:
+    """Whether the hunks of a file are the same, each of lines that stayed as they were and are where they went."""
+    if shifts is None or not old.hunks or any(one.binary or one.latin_1 or one.stray for one in (old, new)):
+        return False
+
+    def arrives(one: Hunk, other: Hunk) -> bool:
+        if not one.old_count or (one.heading, one.body) != (other.heading, other.body):
+            return False
+        first, last, changed = carried(shifts, one.old_first, one.old_first + one.old_count - 1)
+        return not changed and (first, last) == (other.old_first, other.old_first + other.old_count - 1)
+
+    return len(old.hunks) == len(new.hunks) and all(map(arrives, old.hunks, new.hunks))
 
 
 def _shift(old: bytes, old_count: bytes | None, new: bytes, new_count: bytes | None) -> Shift:

@@ -67,6 +67,7 @@ class Content(ValidatedContent):
         policy: The project's policy, as the base branch's tip has it; None if it has none.
         again: Ids of findings of reviews that ended without approval whose lines it makes as they were.
         returned: Ids of the findings whose lines it has as they were, after they had changed.
+        rebases: The round of its review that it is a rebase of, where approvals carry over to one; else None.
     """
 
     registration: int | None = None
@@ -77,6 +78,7 @@ class Content(ValidatedContent):
     places: Mapping[str, Place] = field(default_factory=dict[str, Place])
     again: frozenset[str] = frozenset()
     returned: frozenset[str] = frozenset()
+    rebases: int | None = None
 
 
 def check_text(services: Services, field: str, text: str | None) -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import orjson
 
 from tandem.contract.caller import Caller
 from tandem.contract.work import WORK
-from tandem.errors import InvalidInput
+from tandem.errors import InvalidInput, TandemError
+from tandem.git.rounds import RoundPatch
 from tandem.present.words import PRIORITIES
 from tandem.projects.registry import ProjectMoved
 from tandem.reviews import carried, checks, contents, counter_patches, seats, verdicts, views, writing
@@ -99,6 +103,7 @@ async def _revise(services: Services, caller: Caller, request: CreateReview) -> 
     content = await contents.validate(services, known.project, request)
     request = contents.as_change(request, content)
     content = await carried.with_returned(services, known, content, is_text=request.path is not None)
+    content = await _with_rebase(services, known, content)
 
     def work(unit: Unit) -> ReviewCreated:
         before = reviews.get(unit, review_id, lock=True)
@@ -109,6 +114,30 @@ async def _revise(services: Services, caller: Caller, request: CreateReview) -> 
         return _created(unit, services, written, content)
 
     return await transact(services, caller, work)
+
+
+async def _with_rebase(services: Services, review: Review, content: contents.Content) -> contents.Content:
+    """The content of a new round, which says so if it is a rebase to which the approvals of the current one carry over.
+
+    What the repository cannot tell is none.
+    """
+    if content.base_commit is None or content.digest == review.digest or not seats.may_carry(review, content):
+        return content
+    found = await services.store.read(lambda unit: reviews.get_content(unit, review.id, number=review.round))
+    base = found.round.base_commit
+    repository = await services.projects.repository(review.project, base, content.base_commit)
+    if repository is None or base is None or found.diff is None:
+        return content
+    new = RoundPatch(content.base_commit, content.content, content.changes)
+
+    def work() -> bool:
+        with suppress(TandemError):
+            return repository.is_rebase(RoundPatch(base, found.diff, found.round.entries()), new)
+        return False
+
+    async with services.validations:
+        is_rebase = await asyncio.to_thread(work)
+    return replace(content, rebases=review.round if is_rebase else None)
 
 
 def open_in(
@@ -163,13 +192,14 @@ def revise_in(
     after = next_round(identified, digest=content.digest, validated=content.validated, now_us=now)
     new_round = _round(unit, after, request, content, origin="revision", author=author or actor)
     after = seats.begun(after, new_round, content, before)
+    is_carried = content.rebases == before.round
     written = writing.change_review(
         unit,
         current,
         after,
         actor=actor,
         kind=EventKind.REVIEW_REVISED,
-        data=_facts(after, content),
+        data=_facts(after, content) | ({"carried_over": "rebase"} if is_carried and after.seats else {}),
         rows=writing.Rows(round=new_round, findings=carried.reopened(unit, before, content)),
     )
     _check_registration(unit, services, before.project, content)

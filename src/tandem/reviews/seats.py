@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from tandem.bridge.submitted import ORIGIN
-from tandem.contract.access import Names
+from tandem.contract.access import Names, folded
 from tandem.contract.caller import Caller
 from tandem.errors import Forbidden, RequirementMissing
 from tandem.reviews import finding_queries, grounds, waiver_rules, writing
@@ -183,8 +183,24 @@ def _first(current: Round) -> Rules | None:
     return _NONE if policy.FILE.rpartition("/")[2] in current.changes.casefold() else None
 
 
+def may_carry(review: Review, content: Content) -> bool:
+    """Whether a review's approvals carry over where new content turns out to be a rebase of its change.
+
+    They do not from one policy to another, to a change of the policy, or to commits that no base branch has.
+    """
+    rules, known, ground = content.policy, review.requirements, content.ground
+    if rules is None or ground is None or known is None or known.source != rules.source or not filled(review):
+        return False
+    if ground.branch is None or ground.commits or ground.more_commits:
+        return False
+    found, is_of_policy = _parsed(rules.policy), any(policy.OWN_PATH in one.rules for one in known.needs)
+    return isinstance(found, Policy) and found.carry == policy.REBASE and not is_of_policy
+
+
 def begun(review: Review, current: Round, content: Content, before: Review | None = None) -> Review:
     """A review at the start of a round, with what the policy needs of it; of the same content the seats stay taken.
+
+    So they do of a rebase, but for that of the author of the round.
 
     Args:
         review: The review.
@@ -193,6 +209,10 @@ def begun(review: Review, current: Round, content: Content, before: Review | Non
         before: The review before the round; None for a new one.
     """
     is_same = before is not None and before.digest is not None and before.digest == review.digest
+    stays: tuple[Seat, ...] = ()
+    if before is not None and (is_same or content.rebases == before.round):
+        by = _principal(current.author)
+        stays = tuple(one for one in filled(before) if is_same or _principal(one.by) != by)
     branch = content.ground and content.ground.branch
     rules = content.policy or _first(current)
     known = None if rules is None else _needed(rules, review, current, branch)
@@ -200,12 +220,16 @@ def begun(review: Review, current: Round, content: Content, before: Review | Non
     attention = None if before is not None and review.attention == waits(before) else review.attention
     begins = review._replace(
         needs=known and known.as_json(),
-        seats=_stored(filled(before)) if is_same and before is not None and known is not None else None,
+        seats=None if known is None else _stored(stays),
         waived=before.waived if is_same and before is not None else None,
         owed_until=before.owed_until if is_same and before is not None else None,
         by_checks=int(known is not None and known.only_checks and runs_any),
     )
     return with_turn(begins._replace(attention=attention or waits(begins)))
+
+
+def _principal(name: str) -> str:
+    return folded(name.partition("/")[0])
 
 
 def seat_of(unit: Unit, services: Services, caller: Caller, name: str, *, is_proved: bool) -> Seat:
@@ -367,7 +391,7 @@ def approve_by_rule(unit: Unit, review: Review, runs: Sequence[CheckRun], now: i
         by = ", ".join(known.by_rule)
         return _approved(unit, review, Seat(RULE, is_person=False, family=RULE), f"Approved by rule: {by}", now)
     if seats and not missing(review):
-        return _approved(unit, review, seats[-1], "The same content was approved in an earlier round.", now)
+        return _approved(unit, review, seats[-1], "The same change was approved in an earlier round.", now)
     return review
 
 

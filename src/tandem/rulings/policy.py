@@ -43,6 +43,8 @@ SEVERITIES: Final = ("blocker", "major", "minor", "nit")
 CATEGORIES: Final = ("plan_review", "code_change", "verification", "handoff")
 ALL, FIRST = "all", "first"
 MATCHES: Final = (ALL, FIRST)
+SAME, REBASE = "same", "rebase"
+CARRIES: Final = (SAME, REBASE)
 
 UNRULED: Final = "no rule fits"
 NO_PATHS: Final = "no paths are known"
@@ -294,11 +296,13 @@ class Policy:
         source: SHA-256 of its content, in hexadecimal digits.
         match: Which of the rules that fit a path count: `all`, or the `first`.
         rules: In the order of the file.
+        carry: To which later rounds approvals carry over: of the `same` content, or of a `rebase` of the change, too.
     """
 
     source: str
     match: str
     rules: tuple[Rule, ...]
+    carry: str = SAME
 
     def requirements(self, facts: Facts) -> Requirements:
         """What a change needs."""

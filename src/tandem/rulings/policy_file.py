@@ -13,12 +13,14 @@ from tandem.rulings.globs import compiled, folded
 from tandem.rulings.policy import (
     AGENT,
     ALL,
+    CARRIES,
     CATEGORIES,
     CHECKS,
     FILE,
     MATCHES,
     NEEDS,
     REASONS,
+    SAME,
     SEVERITIES,
     Policy,
     Rule,
@@ -29,6 +31,7 @@ LARGEST_BYTES: Final = 100_000
 MOST_RULES: Final = 200
 _LONGEST_GLOB = 500
 _MOST_ROUNDS = 100
+_KEYS = ("match", "carry", "risk", "rule")
 
 _TABLE = re.compile(r"[ \t]*\[")
 _RULE = re.compile(r"""[ \t]*\[\[[ \t]*(?:rule|"rule"|'rule')[ \t]*\]\]""")
@@ -68,9 +71,10 @@ def parse(content: bytes) -> Policy:
     text = _decoded(content)
     lines = _Lines(text)
     document = _document(text, lines)
-    if unknown := [key for key in document if key not in {"match", "risk", "rule"}]:
-        raise PolicyError(lines.of_key(unknown[0]), _unknown("key", unknown[0], ("match", "risk", "rule")))
+    if unknown := [key for key in document if key not in _KEYS]:
+        raise PolicyError(lines.of_key(unknown[0]), _unknown("key", unknown[0], _KEYS))
     match = _read(_one_of(MATCHES), document.get("match", ALL), "match", lines.of_key("match"))
+    carry = _read(_one_of(CARRIES), document.get("carry", SAME), "carry", lines.of_key("carry"))
     tables = _tables(document, lines)
     risk = _risk(document.get("risk", {}), lines)
     rules: list[Rule] = []
@@ -79,7 +83,7 @@ def parse(content: bytes) -> Policy:
         if any(rule.name == other.name for other in rules):
             raise PolicyError(lines.of_rule(number, "name"), f"another rule has the name {rule.name!r}: choose one")
         rules.append(rule)
-    return Policy(hex_digest(content), match, tuple(rules))
+    return Policy(hex_digest(content), match, tuple(rules), carry)
 
 
 def _decoded(content: bytes) -> str:

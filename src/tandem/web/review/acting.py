@@ -110,7 +110,8 @@ def told(event: EventView) -> str:
     # An event about somebody else than its author (an expiry, say) names both.
     who, reason = reviewer_name(data.get("reviewer_id") or actor), _reason(data, is_output=has_output(event))
     if kind == "review_revised":
-        return f"{actor} revised it: round {data.get('round', '?')}"
+        carried = ", a rebase to which the approvals carry over" if data.get("carried_over") else ""
+        return f"{actor} revised it: round {data.get('round', '?')}{carried}"
     if kind == "review_claimed":
         return f"{who} was given the new round" if data.get("again") else f"{who} claimed it"
     if kind == "review_reclaimed":
