@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import sys
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -185,6 +187,28 @@ def test_checks_are_waived_where_none_is_required(project: Checked) -> None:
     project.broker.assert_intact()
 
 
+def test_an_objection_closes_the_gate_until_the_content_has_landed(project: Checked) -> None:
+    have(project, PERSON)
+    project.repo.git("branch", "-M", "main")
+    project.do("set_gate", enabled=True, branches=["main"])
+    review, digest = project.submitted(diff=edited())
+    waive(project, review, "person")
+    assert allowed(project, digest) == (True, None)
+    settle(project, review, "objects", "bob", proved=True, reason="It loses uploads")
+    assert allowed(project, digest) == (False, "REQUIREMENT_MISSING")
+    answer = project.do("check_gate", digest=digest)
+    assert "a requirement was waived, and bob objects: It loses uploads" in answer["reason"]
+    assert settle(project, review, "approved", "bob", proved=True)["ok"]
+    assert allowed(project, digest) == (True, None)
+    other, landed = project.submitted(diff=edited(line=4))
+    waive(project, other, "person")
+    project.repo.write("a.txt", project.repo.read("a.txt").replace(b"line 4\n", b"better\n"))
+    project.repo.commit("better")
+    settle(project, other, "objects", "bob", proved=True, reason="It loses uploads")
+    assert allowed(project, landed) == (True, None)
+    project.broker.assert_intact()
+
+
 def test_a_debt_says_when_it_is_overdue() -> None:
     debt = Waiver("agent:security", "ann", WHY, waived_at=0, until=60_000_000)
     words = "a review by the agent security is owed until 1970-01-01 00:01 UTC"
@@ -195,6 +219,8 @@ def test_a_debt_says_when_it_is_overdue() -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="platform: there are no pseudo-terminals")
 def test_a_person_waives_at_a_terminal_and_audit_counts_the_debt_until_it_is_settled(project: Checked) -> None:
     have(project, PERSON)
+    project.repo.git("branch", "-M", "main")
+    project.do("set_gate", enabled=True, branches=["main"])
     review, digest = project.submitted(diff=edited())
     known = {"TANDEM_BROKER": project.broker.url, "TANDEM_DATA_DIR": str(project.broker.data_dir)}
     asked = ("waive", review, "person", "--until", "3d", "--reason", WHY, "--agent", "ann")
@@ -231,3 +257,17 @@ def test_a_person_waives_at_a_terminal_and_audit_counts_the_debt_until_it_is_set
     status, shown = at_terminal(*settling, "approved", "--agent", "bob")
     assert status == 0, shown
     assert "owed" not in audited()
+    # One whose time is over fails.
+    late, _ = project.submitted(diff=edited(line=4))
+    assert waive(project, late, "person", until=due(seconds=1))["ok"]
+    project.repo.write("a.txt", project.repo.read("a.txt").replace(b"line 4\n", b"better\n"))
+    project.repo.commit("Improve it again")
+    while not project.status(late)["owed"][0]["overdue"]:
+        time.sleep(0.1)
+    status, shown = at_terminal(*audit)
+    assert status == 1, shown
+    assert f"overdue 1 Review it, then: 'tandem review settle {late} approved'" in " ".join(shown.split())
+    facts = json.loads(at_terminal(*audit, "--json")[1].splitlines()[-1])
+    assert [one.split(":")[0] for one in facts["data"]["overdue"]] == [late]
+    assert settle(project, late, "approved", "bob", proved=True)["ok"]
+    audited()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from datetime import UTC, datetime, timedelta
 from urllib.parse import urlencode
 
 from playwright.sync_api import expect
@@ -58,6 +59,9 @@ def test_a_person_waives_a_requirement_and_another_settles_it(
     shot(page, "review-waive")
     page.get_by_role("button", name="Waive it").click()
     expect(page.locator("#acts")).to_contain_text("Approved by ada")
+    [debt] = shop.status(review)["owed"]
+    left = datetime.fromisoformat(debt["until"]) - datetime.now(tz=UTC)
+    assert timedelta(days=3, minutes=-5) < left <= timedelta(days=3, hours=1)
     page.reload()
     expect(page.locator(".attention")).to_contain_text("a person's review is owed until")
     page.goto("/")

@@ -77,7 +77,8 @@ def commits(
 
     Finds what went round the hooks, and is for CI too. A commit passes by itself, or together with its neighbours
     where they were approved as one change. Waived requirements that are still to be reviewed, and overrides that no
-    person has seen, are counted. What a remote-tracking branch such as origin/main is, its remote is asked.
+    person has seen, are counted; a requirement whose review is overdue fails. What a remote-tracking branch such as
+    origin/main is, its remote is asked.
     """
     asked = _asked(revisions, offline=offline)
     for one in pending.refused(asked.place):
@@ -94,9 +95,11 @@ def commits(
     for one in differences:
         say(one)
     owed = list(dict.fromkeys(debt for one in judgement.commits for debt in one.finding.owed))
-    facts = {**_data(project, asked, judgement), "left_out": left_out, "differences": differences, "owed": owed}
-    tell(facts, Group(_table(asked, judgement, left_out), *_debts(owed)), as_json=options.as_json)
-    return Exit.DONE if judgement.passes and not differences else Exit.REFUSED
+    overdue = list(dict.fromkeys(debt for one in judgement.commits for debt in one.finding.overdue))
+    debts = {"owed": owed, "overdue": overdue}
+    facts = {**_data(project, asked, judgement), "left_out": left_out, "differences": differences, **debts}
+    tell(facts, Group(_table(asked, judgement, left_out), *_debts(owed, overdue)), as_json=options.as_json)
+    return Exit.DONE if judgement.passes and not differences and not overdue else Exit.REFUSED
 
 
 def _replaced(asked: AuditRequest) -> list[str]:
@@ -267,10 +270,14 @@ def _table(asked: AuditRequest, judgement: Judgement, left_out: int) -> Drawable
     return Group(*parts)
 
 
-def _debts(owed: Sequence[str]) -> list[Text]:
-    """The reviews after the fact, and looks at overrides, that the range still owes."""
+def _debts(owed: Sequence[str], overdue: Sequence[str]) -> list[Text]:
+    """The reviews after the fact, and looks at overrides, that the range still owes; and what ends those overdue."""
     count = f"{len(owed)} look{'' if len(owed) == 1 else 's'} after the fact"
-    return [Text.assemble(("owed", "yellow"), f"  {count}"), *map(plain, owed)] if owed else []
+    told = [Text.assemble(("owed", "yellow"), f"  {count}"), *map(plain, owed)] if owed else []
+    if overdue:
+        told.append(Text.assemble(("overdue", "bold red"), f"  {len(overdue)}"))
+    reviews = dict.fromkeys(debt.partition(":")[0] for debt in overdue)
+    return [*told, *(plain(f"Review it, then: 'tandem review settle {one} approved'") for one in reviews)]
 
 
 def _cells(one: CommitResult) -> tuple[Cell, ...]:

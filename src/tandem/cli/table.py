@@ -1074,7 +1074,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("new", "--new", kind="flag", default=False, help="--project names a new label.", panel="Common options"),
     ),
     "audit commits": Command(
-        "tandem.cli.audit:commits", "Check every commit of a range: is its content approved, to the byte? Exit status 0 if all is, else 1.\n\nFinds what went round the hooks, and is for CI too. A commit passes by itself, or together with its neighbours\nwhere they were approved as one change. Waived requirements that are still to be reviewed, and overrides that no\nperson has seen, are counted. What a remote-tracking branch such as origin/main is, its remote is asked.",
+        "tandem.cli.audit:commits", "Check every commit of a range: is its content approved, to the byte? Exit status 0 if all is, else 1.\n\nFinds what went round the hooks, and is for CI too. A commit passes by itself, or together with its neighbours\nwhere they were approved as one change. Waived requirements that are still to be reviewed, and overrides that no\nperson has seen, are counted; a requirement whose review is overdue fails. What a remote-tracking branch such as\norigin/main is, its remote is asked.",
         Parameter("revisions", required=True, help="A..B; or one branch or commit: all that it has since the gate was switched on.", metavar="RANGE"),
         Parameter("offline", "--offline", kind="flag", default=False, help="Take remote-tracking branches as they were fetched last."),
         Parameter("broker", "--broker", variable="TANDEM_BROKER", group="options", help="The broker, or several on one database: URL,URL; default: the one on this machine.", metavar="URL", panel="Common options"),

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import unicodedata
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, Literal, NamedTuple, Self
+
+from tandem.core import visible
 
 OWNER: Final = "owner"
 """The id and name of the person who runs the broker; no token can have it."""
@@ -96,9 +97,8 @@ class Names:
 
 @lru_cache(maxsize=1_000)
 def folded(name: str) -> str:
-    """A name without its case, its spaces at the ends and all that cannot be seen: no one is two by these."""
-    text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
-    return " ".join("".join(letter for letter in text if unicodedata.category(letter) != "Cf").split())
+    """As in `visible`, remembered."""
+    return visible.folded(name)
 
 
 OWNER_ACCESS: Final = Access(OWNER, OWNER, frozenset(ROLES), None)

@@ -14,6 +14,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from re import Pattern
 
+
+def folded(name: str) -> str:
+    """A name without its case, its spaces at the ends and all that cannot be seen: no one is two by these."""
+    text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
+    return " ".join("".join(letter for letter in text if unicodedata.category(letter) != "Cf").split())
+
+
 _NARROW, _WIDE = 0xFF, 0xFFFF
 HIDDEN = (
     "\\x00-\\x08\\x0b-\\x1f\\x7f-\\xa0\\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"

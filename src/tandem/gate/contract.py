@@ -570,6 +570,7 @@ class GateDecision:
             description="Waived requirements of these reviews that are still to be reviewed; an override to be seen."
         ),
     ] = ()
+    overdue: Annotated[tuple[str, ...], Field(description="Those of `owed` whose time is over.")] = ()
 
 
 OPERATIONS = (

@@ -139,16 +139,17 @@ async def check_gate(services: Services, _caller: Caller, request: CheckGate) ->
         if by_now or landed:
             asked = asked._replace(held=by_now, landed=landed)
             decision, _ = await judge(services, request, settings[0], asked, check)
-        return replace(decision, owed=decision.owed + await _owed(services, decision.review_ids))
+        return decision
 
 
-async def _owed(services: Services, review_ids: Sequence[str]) -> tuple[str, ...]:
-    """The waived requirements of these reviews that are still owed, in words."""
-    if not review_ids:
-        return ()
-    now = services.clock.now_us()
-    owing = await services.store.read(lambda unit: review_queries.list_owing(unit, review_ids))
-    return tuple(f"{one.id}: {debt.words(now)}" for one in owing for debt in waiver_rules.owed(one))
+def _with_debts(unit: Unit, now_us: int, decision: GateDecision) -> GateDecision:
+    """The decision with the waived requirements of its reviews that are still owed, in words."""
+    if not decision.review_ids:
+        return decision
+    owing = review_queries.list_owing(unit, decision.review_ids)
+    debts = [(f"{one.id}: {debt.words(now_us)}", debt) for one in owing for debt in waiver_rules.owed(one)]
+    overdue = tuple(words for words, debt in debts if debt.until < now_us)
+    return replace(decision, owed=(*decision.owed, *(words for words, _ in debts)), overdue=overdue)
 
 
 async def _tips(services: Services, request: CheckGate, named: Iterable[str]) -> dict[str, frozenset[str]]:
@@ -196,7 +197,7 @@ async def _looked(services: Services, look: Callable[[int, Unit], _T], *, is_lar
 async def _check_digest(
     services: Services, request: CheckGate, _: tuple[str, ...], asked: grounds.Asked, check: Callable[[], None]
 ) -> tuple[GateDecision, _Held]:
-    project, digest = request.project, request.digest or ""
+    project, digest, now_us = request.project, request.digest or "", services.clock.now_us()
 
     def look(most: int, unit: Unit) -> tuple[GateDecision, _Held]:
         known, doubts = Approvals(unit, project, check, most), grounds.Doubts(unit, services, project, asked)
@@ -216,13 +217,14 @@ async def _check_digest(
             if not held:
                 # Of several reviews of the same, one whose checks have passed is enough.
                 reason = f"approved by {one[0]}, round {one[1]}"
-                return GateDecision(allowed=True, project=project, reason=reason, review_ids=one[:1], paths=()), {}
+                decision = GateDecision(allowed=True, project=project, reason=reason, review_ids=one[:1], paths=())
+                return _with_debts(unit, now_us, decision), {}
             kept |= held
         used = tuple(kept)[:1]
         if used:
             reason, code = _said({used[0]: kept[used[0]]})
         decision = GateDecision(allowed=False, project=project, reason=reason, review_ids=used, paths=(), code=code)
-        return decision, kept
+        return _with_debts(unit, now_us, decision), kept
 
     return await _looked(services, look)
 
@@ -283,6 +285,7 @@ def _answer(
         reason = "everything is approved" if judged else "everything that changes is exempt"
         decision = replace(_decided(question, found, reason), signed=found.signature)
     known.forget()
+    decision = _with_debts(unit, services.clock.now_us(), decision)
     return decision, replace(found, ending={}, read={}, covered={})
 
 

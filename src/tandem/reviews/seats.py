@@ -242,9 +242,9 @@ def seat_of(unit: Unit, services: Services, caller: Caller, name: str, *, is_pro
 
 def _owns(stated: Iterable[str], name: str) -> tuple[str, ...]:
     """The owners of paths that somebody is, by the setting `owners`."""
-    own = name.casefold()
-    pairs = (one.casefold().partition("=") for one in stated)
-    return (f"@{own}", *(owner for owner, _, person in pairs if person == own))
+    own = folded(name)
+    pairs = (one.partition("=") for one in stated)
+    return (f"@{own}", *(owner.casefold() for owner, _, person in pairs if folded(person) == own))
 
 
 def holds(review: Review, names: Names) -> bool:
@@ -336,6 +336,8 @@ def held(unit: Unit, asked: grounds.Asked, review_id: str, number: int) -> Hold 
     if review_id in asked.landed:
         return None
     review = reviews.get(unit, review_id)
+    if objection := waiver_rules.objections(waiver_rules.owed(review)):
+        return Hold(f"a requirement was waived, and {objection}", is_pending=False, code=RequirementMissing.code)
     if review.needs is None and not any(asked.policies.values()):
         # A first policy in it would have needs from its begin on.
         return None

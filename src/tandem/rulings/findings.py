@@ -44,6 +44,7 @@ class CommitFinding(NamedTuple):
         exempt: The paths that need no review.
         code: The broker's code, if everything is approved and only a check keeps it back; else None.
         owed: The waived requirements of the reviews that are still to be reviewed, in words.
+        overdue: Those whose time is over.
         taken_back_by: If everything was approved, and nothing but later approvals took that back: their reviews.
     """
 
@@ -55,6 +56,7 @@ class CommitFinding(NamedTuple):
     code: str | None = None
     taken_back_by: frozenset[str] = frozenset()
     owed: tuple[str, ...] = ()
+    overdue: tuple[str, ...] = ()
 
     @property
     def passes(self) -> bool:
@@ -157,5 +159,5 @@ def _found(decision: dict[str, Any]) -> CommitFinding:
     as_a_whole = next((kind for kind in (_OVERRIDDEN, SIGNED) if kind in kinds), None)
     verdict = as_a_whole or (_EXEMPT if kinds == {_EXEMPT} else "approved")
     # Brokers of earlier versions know of no waivers.
-    owed = tuple(decision.get("owed", ()))
-    return CommitFinding(verdict, decision["reason"], reviews, exempt=exempt, owed=owed)
+    owed, overdue = (tuple(decision.get(name, ())) for name in ("owed", "overdue"))
+    return CommitFinding(verdict, decision["reason"], reviews, exempt=exempt, owed=owed, overdue=overdue)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 from tandem.bridge.submitted import ORIGIN
 from tandem.core import platforms
 from tandem.core.hashes import hex_digest
-from tandem.core.visible import visible_line
+from tandem.core.visible import folded, visible_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -73,7 +73,7 @@ _LINE_BYTES = 1000
 def family(*names: str | None) -> str | None:
     """The client that goes by one of these names; None if none is known."""
     known = {name.partition("-")[0] for name in CLIENTS.values()}
-    words = (name.casefold().partition("-")[0].partition("/")[0] for name in names if name)
+    words = (folded(name).partition("-")[0].partition("/")[0] for name in names if name)
     return next((word for word in words if word in known), None)
 
 

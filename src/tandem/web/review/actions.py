@@ -228,9 +228,10 @@ def _withdrawal(request: PageRequest) -> dict[str, Any]:
 
 
 def _waiver(request: PageRequest) -> dict[str, Any]:
-    due = datetime.now(tz=UTC) + timedelta(days=min(request.number("days") or 0, waiver_rules.MOST_DAYS))
-    # A day, so that the form sent twice says the same.
-    stated = {"need": request.form.get("need", "").strip(), "until": due.date().isoformat()}
+    # By full hours, so that the form sent twice says the same, and none of the days is cut short.
+    hours = min((request.number("days") or 0) * 24 + 1, waiver_rules.MOST_DAYS * 24)
+    due = datetime.now(tz=UTC).replace(minute=0, second=0, microsecond=0) + timedelta(hours=hours)
+    stated = {"need": request.form.get("need", "").strip(), "until": due.isoformat()}
     return {**_reason(request), **stated, "waived_by": request.person.name, "round": request.number("on_round")}
 
 
