@@ -75,8 +75,21 @@ def test_a_policy_that_is_made_stricter_holds_for_what_was_approved_before(proje
     assert allowed(project, digest) == (True, None)
     have(project, BOTH)
     assert allowed(project, digest) == (False, "REQUIREMENT_MISSING")
+    status = project.status(review)
+    assert (status["status"], status["next_action"]) == ("approved", "revise")
+    assert status["missing"] == ["a person's review (rule 'both': a.txt)"]
+    assert f"create_review with review_id={review}" in status["message"]
+    assert project.do("get_review", review_id=review)["status"]["missing"] == status["missing"]
     have(project, '[[rule]]\nneeds = ["agent"]\n')
     assert allowed(project, digest) == (True, None)
+    assert project.status(review)["next_action"] == "apply_and_close"
+    # A new round of the same content keeps the first approval.
+    have(project, BOTH)
+    project.revise(review, diff=edited())
+    assert project.status(review)["next_action"] == "escalate"
+    assert project.approved_by(review, "ann", proved=True)["data"]["status"] == "approved"
+    assert project.status(review)["next_action"] == "apply_and_close"
+    project.broker.assert_intact()
 
 
 def test_passed_checks_alone_approve_what_a_rule_says(project: Checked) -> None:

@@ -163,6 +163,23 @@ def test_a_waiver_is_no_approval_when_the_policy_asks_for_more(project: Checked)
     project.broker.assert_intact()
 
 
+def test_what_a_later_policy_adds_is_waived_without_a_new_round(project: Checked) -> None:
+    have(project, PERSON)
+    review, digest = project.submitted(diff=edited())
+    assert waive(project, review, "person")["data"]["status"] == "approved"
+    have(project, BOTH)
+    assert allowed(project, digest) == (False, "REQUIREMENT_MISSING")
+    assert project.status(review)["missing"] == ["an agent's review (rule 'both': a.txt)"]
+    assert code(waive(project, review, "owner")) == "INVALID_TRANSITION"
+    assert code(waive(project, review, "agent", proved=False)) == "FORBIDDEN"
+    answer = waive(project, review, "agent")["data"]
+    assert [one["need"] for one in answer["owed"]] == ["person", "agent"]
+    assert allowed(project, digest) == (True, None)
+    assert project.status(review)["next_action"] == "apply_and_close"
+    assert code(waive(project, review, "agent")) == "INVALID_TRANSITION"
+    project.broker.assert_intact()
+
+
 def test_open_findings_keep_back_an_approval_by_waiver(project: Checked) -> None:
     have(project, BOTH)
     review, _ = project.submitted(diff=edited())

@@ -76,3 +76,22 @@ def test_a_person_waives_a_requirement_and_another_settles_it(
     other.get_by_role("button", name="It is good").click()
     expect(other.get_by_role("button", name="It is good")).to_have_count(0)
     assert shop.status(review)["owed"] == []
+
+
+def test_what_a_later_policy_asks_for_is_shown_and_waived(
+    windows: Windows, broker: BrokerProcess, shop: Desk, repo: Sandbox
+) -> None:
+    review = shop.put_up_approved(diff=edited())
+    repo.write(FILE, '[[rule]]\nname = "all"\nneeds = ["person"]\n')
+    repo.commit("policy")
+    page = windows.open("ada")
+    page.goto(opening(broker, f"/reviews/{review}"))
+    missing = page.get_by_text("The policy asks for: a person's review (rule 'all': a.txt).")
+    expect(missing).to_be_visible()
+    page.get_by_text("Waive a requirement").click()
+    page.get_by_label("Why it cannot wait").fill("The shop is down")
+    page.get_by_role("button", name="Waive it").click()
+    expect(page.get_by_role("button", name="It is good")).to_be_visible()
+    page.reload()
+    expect(missing).to_have_count(0)
+    assert [one["need"] for one in shop.status(review)["owed"]] == ["person"]

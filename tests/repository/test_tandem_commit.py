@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tandem.rulings.policy import FILE
 from tests.broker import BrokerProcess
 from tests.commandline import Ended, Shell, finish
 from tests.repository.committing import (
@@ -171,6 +172,20 @@ def test_a_commit_of_another_approved_change_leaves_the_open_review_as_it_is(gat
     assert commit(gated).status == 0
     assert gated.message() == f"Letters\n\nTandem-Review: {review}"
     assert (reviews(gated), facts(gated)) == (["closed", "closed"], [])
+
+
+def test_a_policy_made_stricter_since_the_approval_is_said_and_opens_no_second_review(gated: Gated) -> None:
+    gated.write(DIGITS)
+    gated.git("add", "--all")
+    review = reviewed(gated, "-m", "Count")
+    gated.write({FILE: '[[rule]]\nname = "two"\nneeds = ["agent", "person"]\n'})
+    gated.git("add", FILE)
+    gated.git("-c", "core.hooksPath=/dev/null", "commit", "--quiet", "-m", "policy", "--", FILE)
+    ended = commit(gated, "-m", "Count")
+    assert ended.status == 10, ended
+    assert "The policy asks for more since it was approved: a person's review (rule 'two': " in ended.stdout
+    assert f"tandem submit --revise {review} --staged --wait" in ended.stdout
+    assert reviews(gated) == ["approved"]
 
 
 def test_ctrl_c_says_how_to_go_on_and_the_next_run_does(gated: Gated) -> None:

@@ -110,6 +110,8 @@ def verdict_status(data: dict[str, Any]) -> Exit:
         return Exit.PERSON
     if next_steps.is_conflict_in_merge(data):
         return Exit.PERSON
+    if next_steps.asks_more(data):
+        return Exit.CHANGES_REQUESTED
     if _is_approved(data):
         return _CHECKED[data.get("checks")]
     return _VERDICTS.get(data["status"], Exit.WAITING)

@@ -68,7 +68,9 @@ class Exit(IntEnum):
     UNREACHABLE = 3
     """No broker answers."""
     CHANGES_REQUESTED = 10
-    """Changes are wanted: by the reviewer, or by a required check that failed on the approved content."""
+    """Changes are wanted: by the reviewer, or by a required check that failed on the approved content; or the policy
+    asks for more since the approval.
+    """
     REJECTED = 11
     WAITING = 12
     """No verdict or turn yet: the time was up, or it is the caller's turn to answer; or a required check of the

@@ -458,6 +458,13 @@ async def of_tips(services: Services, project: str, branches: Iterable[str]) -> 
     return await asyncio.to_thread(work)
 
 
+async def asked_by_now(services: Services, project: str) -> grounds.Asked:
+    """What the gate would be asked by now about changes of a project, as far as its policies go."""
+    known = await services.store.read(lambda unit: grounds.base_branches(unit, services, project).names)
+    found = await of_tips(services, project, known or (HEAD,))
+    return grounds.Asked(policies={name: one.policy for name, one in found.items()})
+
+
 _TIPS = 100
 _known_tips: dict[tuple[str, str], OfTip] = {}
 """By repository and commit, which never changes."""

@@ -20,6 +20,8 @@ from tandem.reviews import (
     discussion,
     findings,
     grounds,
+    seats,
+    verdicts,
     views,
     writing,
 )
@@ -33,6 +35,7 @@ from tandem.reviews.requests import CloseReview, GetProposal, GetReview, GetRevi
 from tandem.reviews.rounds import Round, why_stopped, with_turn
 from tandem.reviews.rules import INIT, Action, Review, Side, State, allowed_actions, step
 from tandem.rulings import next_steps
+from tandem.rulings.policy import CHECKS
 from tandem.store import events, pages
 from tandem.store.base import Unit
 from tandem.store.context import look_or_wait, transact
@@ -90,11 +93,33 @@ async def get_review_status(services: Services, caller: Caller, request: GetRevi
         return replace(status, cursor=cursor if stays and cursor else status.cursor, changed=moved), moved
 
     found = await look_or_wait(services, request.review_id, look, request, *_OF_POOLS)
+    found = await _by_now(services, found)
     if caller.role == "reviewer":
         # What the proposer does is said to the proposer.
         return replace(found, message="")
     is_in_vain = request.wait and request.timeout_s != 0 and not found.changed
     return await _in_vain(services, found) if is_in_vain and next_steps.alone(asdict(found)) else found
+
+
+async def _by_now(services: Services, found: ReviewStatus) -> ReviewStatus:
+    """The status, with what the policy as it is now asks of an approved review more than that of its round did."""
+    if found.status != State.APPROVED or found.missing or found.next_action == "escalate":
+        return found
+    asked = await contents.asked_by_now(services, found.project)
+    if not any(asked.policies.values()):
+        return found
+
+    def look(unit: Unit) -> tuple[Review, tuple[str, ...]]:
+        review = reviews.get(unit, found.review_id)
+        missing = seats.missing_by_now(unit, asked, review)
+        # Those that run, or failed, are told as ever.
+        return review, tuple(one.words for one in missing if one.word != CHECKS or review.checks is None)
+
+    review, missing = await services.store.read(look)
+    if not missing or review.state != State.APPROVED or (await verdicts.find_landing(services, review)).branches:
+        return found
+    stated = {"missing": missing, "next_action": "revise"}
+    return replace(found, **stated, message=next_steps.operations({**asdict(found), **stated}))
 
 
 async def _in_vain(services: Services, found: ReviewStatus) -> ReviewStatus:
@@ -170,6 +195,7 @@ async def get_review(services: Services, _caller: Caller, request: GetReview) ->
     shown = full.proposal
     return replace(
         full,
+        status=await _by_now(services, full.status),
         findings=await findings.shown(services, known, shown.round),
         proposal=await _completed(services, request.files, shown, since, ground),
         checks=await checks.as_of_now(services, shown.project, full.checks),

@@ -283,13 +283,12 @@ def check(review: Review, seat: Seat, names: Names) -> None:
 
 def _left_with(review: Review, *more: Seat) -> tuple[Need, ...]:
     known = review.requirements
-    proposed_by = family(review.agent_type, review.proposer_id)
-    return () if known is None else _without(known, (*_filled_or_waived(review), *more), proposed_by)
+    return () if known is None else _left_of(known, review, *more)
 
 
-def _filled_or_waived(review: Review) -> tuple[Seat, ...]:
+def _left_of(known: Requirements, review: Review, *more: Seat) -> tuple[Need, ...]:
     waivers = (Seat(one.by, is_person=True, family=None, waives=one.need) for one in waiver_rules.waived(review))
-    return (*filled(review), *waivers)
+    return _without(known, (*filled(review), *waivers, *more), family(review.agent_type, review.proposer_id))
 
 
 def fits(review: Review, word: str, seat: Seat) -> bool:
@@ -341,8 +340,32 @@ def held(unit: Unit, asked: grounds.Asked, review_id: str, number: int) -> Hold 
     if review.needs is None and not any(asked.policies.values()):
         # A first policy in it would have needs from its begin on.
         return None
-    current = reviews.get_round(unit, review_id, number)
-    ground, runs = grounds.parsed(current.ground), reviews.list_checks(unit, review_id, number)
+    current, runs = reviews.get_round(unit, review_id, number), reviews.list_checks(unit, review_id, number)
+    for known in _by_now(asked, review, current):
+        if left := _left_of(known, review):
+            words = f"the policy asks for more: {'; '.join(one.words for one in left)}"
+            return Hold(words, is_pending=False, code=RequirementMissing.code)
+        if lacks_checks(known, review, runs):
+            words = "the policy asks for passed checks, and none has passed"
+            return Hold(words, is_pending=True, code=RequirementMissing.code)
+    return None
+
+
+def missing_by_now(unit: Unit, asked: grounds.Asked, review: Review) -> tuple[Need, ...]:
+    """What the current round of a review lacks by the policy as it is now, where that is another; each need once."""
+    current, runs = reviews.get_round(unit, review.id, review.round), reviews.list_checks(unit, review.id, review.round)
+    found: dict[str, Need] = {}
+    for known in _by_now(asked, review, current):
+        if known == review.requirements:
+            continue
+        checked = [one for one in known.needs if one.word == policy.CHECKS and lacks_checks(known, review, runs)]
+        found |= {one.word: one for one in (*checked, *_left_of(known, review))}
+    return tuple(found.values())
+
+
+def _by_now(asked: grounds.Asked, review: Review, current: Round) -> Iterator[Requirements]:
+    """What the policy of the branch that is asked about needs of a round by now; of all, where that is not known."""
+    ground = grounds.parsed(current.ground)
     own = ground and ground.branch
     on = asked.branch or own
     for branch in [on] if on is not None and on in asked.policies else [*asked.policies]:
@@ -351,13 +374,7 @@ def held(unit: Unit, asked: grounds.Asked, review_id: str, number: int) -> Hold 
             continue
         if known is None or known.source != rules.source or branch != own:
             known = _needed(rules, review, current, branch)
-        if left := _without(known, _filled_or_waived(review), family(review.agent_type, review.proposer_id)):
-            words = f"the policy asks for more: {'; '.join(one.words for one in left)}"
-            return Hold(words, is_pending=False, code=RequirementMissing.code)
-        if lacks_checks(known, review, runs):
-            words = "the policy asks for passed checks, and none has passed"
-            return Hold(words, is_pending=True, code=RequirementMissing.code)
-    return None
+        yield known
 
 
 def lacks_checks(known: Requirements, review: Review, runs: Sequence[CheckRun]) -> bool:

@@ -11,6 +11,7 @@ from tandem.reviews import queries as reviews
 from tandem.reviews.answers import ReviewStatus
 from tandem.reviews.check_rules import PASSED
 from tandem.reviews.context import Decision, Services, is_by_person, is_proved, tell
+from tandem.reviews.grounds import Asked
 from tandem.reviews.requests import SubmitVerdict
 from tandem.reviews.rounds import approved_by, record_speaker, verdict_on
 from tandem.reviews.rules import Action, Review, step
@@ -40,6 +41,8 @@ async def waive_requirement(services: Services, caller: Caller, request: WaiveRe
     stated = (request.need, request.round, request.until, request.waived_by, request.reason)
     proved = await is_proved(services, caller, request.proof, proof.waiver_facts(request.review_id, *stated))
     verdict_id = services.clock.new_id("vd")
+    known = await services.store.read(lambda unit: reviews.get(unit, request.review_id, request.project))
+    asked = await contents.asked_by_now(services, known.project)
 
     def work(unit: Unit) -> ReviewStatus:
         for participant in services.participants:
@@ -50,7 +53,7 @@ async def waive_requirement(services: Services, caller: Caller, request: WaiveRe
             raise _only_persons(before, request.need)
         step(Action.WAIVE, before)
         claims.check_round(before, request.round)
-        _check_missing(unit, before, request.need)
+        _check_missing(unit, before, request.need, asked)
         now = services.clock.now_us()
         made = Waiver(request.need, by, request.reason, now, waiver_rules.due_us(request.until, now))
         written = _waived(unit, before, made)
@@ -71,17 +74,18 @@ def _only_persons(review: Review, need: str) -> Forbidden:
     )
 
 
-def _check_missing(unit: Unit, review: Review, need: str) -> None:
-    """Refuse to waive a need that the policy does not have, or that is met.
+def _check_missing(unit: Unit, review: Review, need: str, asked: Asked) -> None:
+    """Refuse to waive a need that the policy does not have, neither that of the round nor that of now, or that is met.
 
     Raises:
         InvalidTransition: It is not missing, or no waiver covers it.
     """
     known = review.requirements
     runs = reviews.list_checks(unit, review.id, review.round)
-    missing = [one.word for one in seats.missing(review) if one.word != policy.UNREADABLE]
+    lacking = {one.word for one in (*seats.missing(review), *seats.missing_by_now(unit, asked, review))}
     if known is not None and seats.lacks_checks(known, review, runs):
-        missing.append(policy.CHECKS)
+        lacking.add(policy.CHECKS)
+    missing = sorted(lacking - {policy.UNREADABLE})
     if need not in missing:
         listed = f"Missing are: {', '.join(missing)}." if missing else "Nothing is missing that could be waived."
         raise InvalidTransition(

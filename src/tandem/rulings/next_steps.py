@@ -105,6 +105,22 @@ def _revise(status: Mapping[str, Any]) -> str:
     return f"git add, then: tandem submit --revise {review_id} --staged --wait"
 
 
+def asks_more(status: Mapping[str, Any]) -> bool:
+    """Whether the policy asks for more by now than when a review was approved."""
+    return status.get("status") == "approved" and bool(status.get("missing"))
+
+
+def _collect(status: Mapping[str, Any]) -> list[str]:
+    """How the approvals that are left are collected, a line each."""
+    review_id = status["review_id"]
+    content = f"--range {_range(status['revision'])}" if status.get("revision") else "--staged"
+    return [
+        f"The policy asks for more since it was approved: {'; '.join(status['missing'])}",
+        f"Collect it in a new round of the same content: tandem submit --revise {review_id} {content} --wait",
+        f"or a person waives it: tandem waive {review_id} NEED --until 3d --reason WHY",
+    ]
+
+
 def _differently(status: Mapping[str, Any]) -> str:
     """How a rejected change is tried in another way."""
     review_id = status["review_id"]
@@ -223,6 +239,19 @@ def _waiting(status: Mapping[str, Any]) -> list[str]:
     return [f"Wait for {'its checks' if status['status'] == 'approved' else 'it'}: {wait(review_id)}"]
 
 
+def _on_policy_or_ground(status: Mapping[str, Any], again: str) -> list[str] | None:
+    """How a round is revised for another reason than its content; None if it is for that."""
+    if asks_more(status):
+        return _collect(status)
+    if is_conflict_in_merge(status):
+        return [conflict_in_merge(status)]
+    if not status.get("conflict_with"):
+        return None
+    is_committed = status.get("revision") or status.get(FOLLOWED)
+    taken = take_in(status["review_id"], status["conflict_with"], committed=is_committed)
+    return [*taken, f"Change what is in conflict, {again}"]
+
+
 def commands(status: Mapping[str, Any]) -> list[str]:  # noqa: PLR0911, C901 - one case an action reads best
     """What to do next in a shell, a line each.
 
@@ -233,6 +262,8 @@ def commands(status: Mapping[str, Any]) -> list[str]:  # noqa: PLR0911, C901 - o
     again = _revise(status)
     findings: Mapping[str, Any] = status.get("findings") or {}
     answers = [answer_findings(review_id)] if findings.get("open") else []
+    if status["next_action"] == "revise" and (special := _on_policy_or_ground(status, again)) is not None:
+        return special
     match status["next_action"]:
         case "wait":
             return _waiting(status)
@@ -247,12 +278,6 @@ def commands(status: Mapping[str, Any]) -> list[str]:  # noqa: PLR0911, C901 - o
                 f"or decline it: {decline(review_id, patch_id)}",
                 *then,
             ]
-        case "revise" if is_conflict_in_merge(status):
-            return [conflict_in_merge(status)]
-        case "revise" if status.get("conflict_with"):
-            is_committed = status.get("revision") or status.get(FOLLOWED)
-            taken = take_in(review_id, status["conflict_with"], committed=is_committed)
-            return [*taken, f"Change what is in conflict, {again}"]
         case "revise" if checks == "failed":
             return [
                 f"See what failed: tandem checks list {review_id}",
@@ -303,6 +328,15 @@ def _operations_on_ground(status: Mapping[str, Any]) -> str | None:
             return None
 
 
+def _operations_on_policy(status: Mapping[str, Any]) -> str | None:
+    """What collects what the policy asks for since the approval; None if that is nothing."""
+    if status["next_action"] != "revise" or not asks_more(status):
+        return None
+    more = f"The policy asks for more since it was approved: {'; '.join(status['missing'])}"
+    again = f"create_review with review_id={status['review_id']} and {_content(status)}"
+    return f"{more}. Send the same content as a new round: {again}."
+
+
 def _on_findings(status: Mapping[str, Any]) -> str:
     findings: Mapping[str, Any] = status.get("findings") or {}
     if not findings.get("open"):
@@ -314,7 +348,7 @@ def operations(status: Mapping[str, Any]) -> str:  # noqa: PLR0911, C901 - as ab
     """What to do next with operations, in a sentence or two."""
     review_id, patch_id, checks = status["review_id"], status.get("counter_patch_id"), status.get("checks")
     waiting = f"get_review_status with review_id={review_id} and wait=true"
-    if (special := _operations_on_ground(status)) is not None:
+    if (special := _operations_on_policy(status) or _operations_on_ground(status)) is not None:
         return special
     revised, anew = _sent(status, "review_id"), _sent(status, "parent_id")
     match status["next_action"]:

@@ -207,7 +207,7 @@ def _withdraw(view: ReviewView) -> str:
 
 
 def _waive(view: ReviewView) -> str:
-    takes_it = State(view.state) in (State.PENDING, State.CLAIMED, State.IN_REVIEW)
+    takes_it = State(view.state) in (State.PENDING, State.CLAIMED, State.IN_REVIEW, State.APPROVED)
     if not view.status.missing or not takes_it or not view.is_current:
         return "No requirement is missing that could be waived."
     return _without_role(view, Role.OPERATOR) if view.person else _NAMELESS
