@@ -13,6 +13,7 @@ from textual.widgets import Input
 
 from tandem.cli import persons
 from tandem.errors import InvalidInput
+from tandem.reviews.finding_contract import GivenFinding
 from tests.broker import BrokerProcess
 from tests.commandline import running_broker
 from tests.interfaces.screen_stage import DIFF, PERSON, Stage, stage
@@ -287,3 +288,17 @@ async def test_a_verdict_does_not_go_past_a_draft_of_another_window(at: Stage) -
     await at.becomes(review_id, "changes_requested")
     found = (await at.other.list_findings(review_id=review_id)).findings
     assert [one.claim for one in found if one.source == "person"] == ["It deletes nearly all."]
+
+
+async def test_findings_on_the_same_lines_are_shown_below_the_gravest(at: Stage) -> None:
+    review_id = await at.create()
+    found = [
+        GivenFinding(file="a.txt", line=1, end_line=2, severity="minor", claim="Longer."),
+        GivenFinding(file="a.txt", line=1, severity="nit", category="style", claim="Apart."),
+        GivenFinding(file="a.txt", line=1, severity="blocker", claim="Louder."),
+    ]
+    await at.bob.claim_review(reviewer_id="bob", review_id=review_id)
+    await at.bob.submit_verdict(review_id, verdict="comment", reason="so", reviewer_id="bob", findings=found)
+    await at.opened(review_id)
+    shown = await at.shows("minor, open: bob on lines 1-2:", "Apart.")
+    assert shown.index("Louder.") < shown.index("Longer.") < shown.index("Apart.")
