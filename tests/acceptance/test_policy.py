@@ -92,6 +92,13 @@ def test_a_policy_that_is_made_stricter_holds_for_what_was_approved_before(proje
     project.broker.assert_intact()
 
 
+def test_a_repository_that_cannot_be_read_makes_no_approval_incomplete(project: Checked) -> None:
+    review, _ = project.submitted(diff=edited())
+    project.approved_by(review, "codex")
+    (project.repo.root / ".git").rename(project.repo.root / "away")
+    assert project.status(review)["next_action"] == "apply_and_close"
+
+
 def test_passed_checks_alone_approve_what_a_rule_says(project: Checked) -> None:
     project.have(check("calm", "print('calm')"))
     have(project, DOCUMENTS)

@@ -437,6 +437,10 @@ class OfTip(NamedTuple):
     policy: grounds.Rules | None
 
 
+_ANYTHING = OfTip(b"", grounds.Rules(b"\0", None))
+"""What cannot be read may ask for anything."""
+
+
 async def of_tips(services: Services, project: str, branches: Iterable[str]) -> dict[str, OfTip]:
     """What the tips of base branches ask for, as far as the branches are known here."""
     wanted = [*branches]
@@ -449,8 +453,7 @@ async def of_tips(services: Services, project: str, branches: Iterable[str]) -> 
             tip = repository.tips([branch]).get(branch)
             return None if tip is None else _of_tip(repository, tip)
         except TandemError:
-            # What cannot be read may ask for anything.
-            return OfTip(b"", grounds.Rules(b"\0", None))
+            return _ANYTHING
 
     def work() -> dict[str, OfTip]:
         return {branch: found for branch in wanted if (found := look(branch)) is not None}
@@ -459,10 +462,10 @@ async def of_tips(services: Services, project: str, branches: Iterable[str]) -> 
 
 
 async def asked_by_now(services: Services, project: str) -> grounds.Asked:
-    """What the gate would be asked by now about changes of a project, as far as its policies go."""
+    """What the gate would be asked by now about changes of a project, as far as its policies can be read."""
     known = await services.store.read(lambda unit: grounds.base_branches(unit, services, project).names)
     found = await of_tips(services, project, known or (HEAD,))
-    return grounds.Asked(policies={name: one.policy for name, one in found.items()})
+    return grounds.Asked(policies={name: one.policy for name, one in found.items() if one is not _ANYTHING})
 
 
 _TIPS = 100
