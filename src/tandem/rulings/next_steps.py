@@ -112,11 +112,12 @@ def asks_more(status: Mapping[str, Any]) -> bool:
 
 def _collect(status: Mapping[str, Any]) -> list[str]:
     """How the approvals that are left are collected, a line each."""
-    review_id = status["review_id"]
-    content = f"--range {_range(status['revision'])}" if status.get("revision") else "--staged"
+    review_id, commits = status["review_id"], status.get("revision")
+    of_index = f"tandem submit --revise {review_id} --staged --wait"
+    of_commits = f"tandem submit --revise {review_id} --range {commits} --wait"
     return [
         f"The policy asks for more since it was approved: {'; '.join(status['missing'])}",
-        f"Collect it in a new round of the same content: tandem submit --revise {review_id} {content} --wait",
+        f"Collect it in a new round of the same content: {of_commits if commits else of_index}",
         f"or a person waives it: tandem waive {review_id} NEED --until 3d --reason WHY",
     ]
 
