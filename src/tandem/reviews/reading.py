@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
 from tandem.contract import answer
@@ -35,7 +36,7 @@ from tandem.reviews.requests import CloseReview, GetProposal, GetReview, GetRevi
 from tandem.reviews.rounds import Round, why_stopped, with_turn
 from tandem.reviews.rules import INIT, Action, Review, Side, State, allowed_actions, step
 from tandem.rulings import next_steps
-from tandem.rulings.policy import CHECKS
+from tandem.rulings.policy import CHECKS, FILE
 from tandem.store import events, pages
 from tandem.store.base import Unit
 from tandem.store.context import look_or_wait, transact
@@ -105,9 +106,10 @@ async def _by_now(services: Services, found: ReviewStatus) -> ReviewStatus:
     """The status, with what the policy as it is now asks of an approved review more than that of its round did."""
     if found.status != State.APPROVED or found.missing or found.next_action == "escalate":
         return found
-    asked = await contents.asked_by_now(services, found.project)
-    if not any(asked.policies.values()):
+    review = await services.store.read(lambda unit: reviews.get(unit, found.review_id))
+    if not _may_have_policy(services, review):
         return found
+    asked = await contents.asked_by_now(services, found.project)
 
     def look(unit: Unit) -> tuple[Review, tuple[str, ...]]:
         review = reviews.get(unit, found.review_id)
@@ -120,6 +122,11 @@ async def _by_now(services: Services, found: ReviewStatus) -> ReviewStatus:
         return found
     stated = {"missing": missing, "next_action": "revise"}
     return replace(found, **stated, message=next_steps.operations({**asdict(found), **stated}))
+
+
+def _may_have_policy(services: Services, review: Review) -> bool:
+    """Whether git is asked for a policy at each status; the gate also finds a first one that no working tree has."""
+    return review.needs is not None or Path(services.projects.root(review.project) or "", FILE).exists()
 
 
 async def _in_vain(services: Services, found: ReviewStatus) -> ReviewStatus:
