@@ -12,10 +12,20 @@ from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self, cast
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from tandem.core import platforms
 from tandem.errors import ConfigInvalid
+from tandem.rulings.person import family
 from tandem.settings import names
 from tandem.settings.names import Mark, Tighten
 
@@ -33,6 +43,14 @@ _QUIET_SPAN: Final = re.compile(r"(?P<start>(?:[01]\d|2[0-3]):[0-5]\d)-(?P<end>(
 
 SAFE_WORD: Final = re.compile(r"(?!-)[A-Za-z0-9._:/-]{1,100}")
 """A word that can be an argument of a program without being taken for an option."""
+
+PROFILE_NAME: Final = r"[a-z][a-z0-9-]{0,28}[a-z0-9]"
+"""What a profile is called: it begins the ids of its reviewers."""
+
+_TAKEN: Final = frozenset({"claude", "codex", "cursor", "custom", "gemini", "opencode", "other-provider"})
+"""Words that `agent:` has a meaning for already."""
+_NO_EFFORT: Final = "gemini"
+"""The program that cannot be told how hard to think."""
 
 _DISTRO: Final = re.compile(r"(?!-)[A-Za-z0-9._-]{1,64}")
 _OF_THE_BROKER: Final = ("claim_timeout_seconds", "review_deadline_seconds")
@@ -54,10 +72,86 @@ def _listed(value: object) -> object:
 
 
 Words = Annotated[tuple[str, ...], BeforeValidator(_listed)]
+Provider = Literal["codex", "claude", "gemini", "opencode", "custom"]
+Effort = Literal["low", "medium", "high"]
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
 Dollars = Annotated[float, Field(gt=0, le=1_000_000)]
 Tokens = Annotated[int, Field(ge=1, le=10**12)]
 ADVANCED, LOWER = Mark.ADVANCED, Tighten.LOWER
+
+
+def _check_model(model: str | None) -> str | None:
+    if model is not None and not SAFE_WORD.fullmatch(model):
+        raise ValueError("use 1 to 100 letters, digits and . _ : / -, and no hyphen first")
+    return model
+
+
+def _check_command(command: tuple[str, ...]) -> tuple[str, ...]:
+    if command and not command[0].strip():
+        raise ValueError("the first text has to name a program")
+    if any("\0" in word for word in command):
+        raise ValueError("a program cannot be given a NUL character")
+    return command
+
+
+Model = Annotated[str | None, AfterValidator(_check_model)]
+Command = Annotated[Words, AfterValidator(_check_command)]
+
+
+def _check_profile_name(name: str) -> str:
+    if not re.fullmatch(PROFILE_NAME, name):
+        raise ValueError("use 2 to 30 small letters, digits and hyphens; a letter first, and no hyphen at the end")
+    if name in _TAKEN or family(name) is not None:
+        raise ValueError(f"'{name}' has another meaning in a policy; choose another word")
+    return name
+
+
+def _check_rubric(value: object) -> object:
+    texts = cast("tuple[object, ...]", (value,) if isinstance(value, str) else value)
+    if not isinstance(texts, list | tuple) or not all(isinstance(one, str) and one.strip() for one in texts):
+        raise ValueError("write a list of headings, such as ['Security'], or a text")
+    return value
+
+
+def _tables(value: object) -> object:
+    if not isinstance(value, list | tuple):
+        raise ValueError(f"each profile is a table of a list: [[{TABLE}.profile]]")  # noqa: TRY004 - pydantic reports ValueError only
+    return cast("object", value)
+
+
+class ProfileSettings(BaseModel):
+    """One kind of reviewers of the pool; of what it leaves out the pool's holds."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    name: Annotated[str, AfterValidator(_check_profile_name)] = Field(
+        description="A word, by which a policy asks for it: `agent:NAME`."
+    )
+    provider: Provider | None = Field(default=None, description="The client program that reviews.")
+    command: Command = Field(
+        default=(), repr=False, description="How the program is called; `custom` needs it here or in the pool."
+    )
+    model: Model = Field(default=None, description="The model; of another provider than the pool's: its default.")
+    effort: Effort | None = Field(default=None, description="How hard the model thinks; Gemini CLI cannot be told.")
+    rubric: Annotated[tuple[str, ...] | str, BeforeValidator(_check_rubric)] = Field(
+        default=(), description="What it judges: a list of headings in `REVIEW.md`, or a text."
+    )
+    paths: Words = Field(default=(), description="Patterns: it takes only reviews that change such a path.")
+    projects: Words = Field(default=(), description="It takes only reviews of these projects.")
+    budget_per_review: Dollars | None = Field(
+        default=None, description="The profile starts nothing more, until a person resumes it, when one run cost more."
+    )
+    budget_per_day: Dollars | None = Field(
+        default=None, description="It starts nothing more until midnight UTC when its runs of a day cost as much."
+    )
+    token_budget_per_review: Tokens | None = Field(default=None, description="As budget_per_review, in tokens.")
+    token_budget_per_day: Tokens | None = Field(default=None, description="As budget_per_day, in tokens.")
+    voting: bool = Field(
+        default=True, description="Whether its verdicts count; else it only adds findings, which keep nothing back."
+    )
+    allow_failure: bool = Field(
+        default=False, description="Whether a run that fails is not tried again, and holds nothing up."
+    )
 
 
 class PoolSettings(BaseModel):
@@ -66,10 +160,8 @@ class PoolSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     enabled: Annotated[bool, Tighten.OFF] = Field(default=False, description="Start reviewers when proposals wait.")
-    provider: Literal["codex", "claude", "gemini", "opencode", "custom"] = Field(
-        default="codex", description="The client program that reviews."
-    )
-    command: Words = Field(
+    provider: Provider = Field(default="codex", description="The client program that reviews.")
+    command: Command = Field(
         default=(),
         repr=False,
         description="How the program is called, as a list; default: by the provider's name. `custom` needs it.",
@@ -78,11 +170,9 @@ class PoolSettings(BaseModel):
         default="worker",
         description="worker: Tandem claims and submits, the program only answers; agent: the program does it over MCP.",
     )
-    model: str | None = Field(
-        default=None, description="The model, in the program's own words; default: the program's."
-    )
+    model: Model = Field(default=None, description="The model, in the program's own words; default: the program's.")
     allowed_models: Words = Field(default=(), description="If there are any: the only models that may be set.")
-    reasoning_effort: Literal["low", "medium", "high"] = Field(
+    reasoning_effort: Effort = Field(
         default="high", description="How hard the model thinks, where the program can be told."
     )
     workspace_path: Annotated[str, Mark.NAMES_FILES] = Field(
@@ -167,6 +257,9 @@ class PoolSettings(BaseModel):
     log_backups: Annotated[int, ADVANCED] = Field(
         default=2, ge=0, le=100, description="Rotated logs that are kept of each reviewer."
     )
+    profile: Annotated[tuple[ProfileSettings, ...], BeforeValidator(_tables)] = Field(
+        default=(), max_length=20, description="Kinds of reviewers, each a table `[[reviewer_pool.profile]]`."
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -176,22 +269,6 @@ class PoolSettings(BaseModel):
                 if name in value:
                     raise ValueError(f"{name} is a setting of the broker itself; write it outside this table")
         return cast("object", value)
-
-    @field_validator("model")
-    @classmethod
-    def _check_model(cls, model: str | None) -> str | None:
-        if model is not None and not SAFE_WORD.fullmatch(model):
-            raise ValueError("use 1 to 100 letters, digits and . _ : / -, and no hyphen first")
-        return model
-
-    @field_validator("command")
-    @classmethod
-    def _check_command(cls, command: tuple[str, ...]) -> tuple[str, ...]:
-        if command and not command[0].strip():
-            raise ValueError("the first text has to name a program")
-        if any("\0" in word for word in command):
-            raise ValueError("a program cannot be given a NUL character")
-        return command
 
     @field_validator("workspace_path")
     @classmethod
@@ -232,6 +309,7 @@ class PoolSettings(BaseModel):
         if self.allowed_models and self.model not in self.allowed_models:
             stated = "no model is set" if self.model is None else f"the model '{self.model}' is not among them"
             raise ValueError(f"allowed_models has {', '.join(self.allowed_models)}, and {stated}; set model to one")
+        self._check_profiles()
         if self.min_pool_size > self.max_pool_size:
             raise ValueError(f"min_pool_size ({self.min_pool_size}) is over max_pool_size ({self.max_pool_size})")
         if THROUGH_WSL and self.enabled and self.workspace_wsl_path is None:
@@ -239,6 +317,38 @@ class PoolSettings(BaseModel):
                 "on Windows reviewers run in WSL: set workspace_wsl_path to the repository's folder in there"
             )
         return self
+
+    def _check_profiles(self) -> None:
+        if self.profile and self.mode == "agent":
+            raise ValueError("profile needs the mode 'worker': a program that reviews by itself is given no rubric")
+        named = [one.name for one in self.profile]
+        for one in self.profile:
+            own, where = self.of(one.name), f"profile '{one.name}'"
+            if named.count(one.name) > 1:
+                raise ValueError(f"{where} is there more than once")
+            if own.provider == "custom" and not own.command:
+                raise ValueError(f"{where}: the provider 'custom' needs a command")
+            if one.effort is not None and own.provider == _NO_EFFORT:
+                raise ValueError(f"{where}: effort: the program of '{_NO_EFFORT}' cannot be told; leave it out")
+            if self.allowed_models and own.model not in self.allowed_models:
+                raise ValueError(f"{where}: model: allowed_models has {', '.join(self.allowed_models)}; set one")
+
+    def of(self, profile: str | None) -> Self:
+        """The settings by which a profile's reviewers run; the pool's own for None.
+
+        Raises:
+            ConfigInvalid: There is no such profile.
+        """
+        if profile is None:
+            return self
+        one = next((one for one in self.profile if one.name == profile), None)
+        if one is None:
+            raise ConfigInvalid(f"The reviewer pool has no profile '{profile}' any more.", setting=f"{TABLE}.profile")
+        stated = {"provider": one.provider, "model": one.model, "reasoning_effort": one.effort}
+        own = {name: value for name, value in stated.items() if value is not None}
+        if one.provider not in (None, self.provider):
+            own = {"model": None, "command": (), **own}
+        return self.model_copy(update=own | ({"command": one.command} if one.command else {}))
 
 
 def is_quiet(spans: Iterable[str], now_local: datetime) -> bool:
@@ -279,8 +389,22 @@ def _refused(error: ValidationError) -> ConfigInvalid:
         return ConfigInvalid(f"{TABLE}: {problem}.", setting=TABLE, problem=problem)
     key = str(place[0])
     setting = f"{TABLE}.{key}"
+    if key == "profile" and len(place) > 1:
+        return _refused_profile(f"{setting}[{int(place[1]) + 1}]", place[2:], problem)
     field = PoolSettings.model_fields.get(key)
     if field is None:
         allowed = sorted(PoolSettings.model_fields)
         return ConfigInvalid(f"{TABLE}: {names.unknown(key, allowed)}", setting=setting, allowed=allowed)
+    return ConfigInvalid(f"{setting}: {problem}. {field.description}", setting=setting, problem=problem)
+
+
+def _refused_profile(where: str, place: tuple[int | str, ...], problem: str) -> ConfigInvalid:
+    """Of a mistake in a profile, which is counted from 1 as people do."""
+    if not place:
+        return ConfigInvalid(f"{where}: {problem}.", setting=where, problem=problem)
+    key, setting = str(place[0]), f"{where}.{place[0]}"
+    field = ProfileSettings.model_fields.get(key)
+    if field is None:
+        allowed = sorted(ProfileSettings.model_fields)
+        return ConfigInvalid(f"{where}: {names.unknown(key, allowed)}", setting=setting, allowed=allowed)
     return ConfigInvalid(f"{setting}: {problem}. {field.description}", setting=setting, problem=problem)
