@@ -27,7 +27,7 @@ from tandem.present.record import record
 from tandem.settings.config import load_settings
 
 _LISTED = 10
-_NAME = re.compile(r"[a-z]+-r[0-9]+")
+_NAME = re.compile(r"[a-z][a-z0-9-]*-r[0-9]+")
 """An id without the letters that tell starts of the pool apart: what people say."""
 
 

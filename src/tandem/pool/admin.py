@@ -15,6 +15,7 @@ from tandem.core.log_files import Part, last_part, next_part
 from tandem.core.visible import visible
 from tandem.errors import InvalidInput, NotFound, PoolDisabled, TandemError
 from tandem.pool import plan as pool_plan
+from tandem.pool import profiles
 from tandem.pool import queries as reviewers
 from tandem.pool import runs as reviewer_runs
 from tandem.pool.contract import (
@@ -24,6 +25,8 @@ from tandem.pool.contract import (
     PauseReviewers,
     PoolsChanged,
     PoolView,
+    ProfileRules,
+    ProfileView,
     ResumeReviewers,
     ReviewerList,
     ReviewerLog,
@@ -123,7 +126,11 @@ async def spawn_reviewer(services: Services, caller: Caller, request: SpawnRevie
         events.lock(unit)
         now = services.clock.now_us()
         pool = _pool_for(unit, services, project, now)
-        requested = pool_plan.request(unit, pool, project, by=actor, now_us=now)
+        kinds = [one for one in profiles.of(pool) if not one.projects or project in one.projects]
+        if not kinds:
+            raise PoolDisabled(f"No profile of the pool is for '{project}'.", why="no profile is for the project")
+        first = min(kinds, key=lambda one: profiles.opens_at(unit, pool, one, now))
+        requested = pool_plan.request(unit, pool, project, by=actor, now_us=now, profile=first.name)
         return reviewer_view(requested, None)
 
     asked = await transact(services, caller, work)
@@ -188,6 +195,7 @@ async def resume_reviewers(services: Services, caller: Caller, request: ResumeRe
 
     def change(unit: Unit, pool: Pool, now: int) -> Pool:
         resumed = pool_plan.resume(unit, pool, actor=actor, now_us=now)
+        resumed = pool_plan.let_in(unit, resumed, actor=actor, now_us=now, all_=True)
         return pool_plan.close_circuit(unit, resumed, "resumed by hand", actor=actor, now_us=now)
 
     return await _change_pools(services, caller, request.supervisor_id, change)
@@ -261,7 +269,19 @@ def pool_view(unit: Unit, pool: Pool, live: list[Reviewer], now_us: int) -> Pool
         circuit_open_until=time_or_none(pool.circuit_until),
         spent_today_usd=spent_usd or None,
         tokens_today=tokens,
+        profiles=tuple(
+            shown(ProfileView, one, why=_why_out(unit, pool, one, now_us)) for one in pool_plan.rules_of(pool).profile
+        ),
     )
+
+
+def _why_out(unit: Unit, pool: Pool, one: ProfileRules, now_us: int) -> str | None:
+    out = profiles.outs(pool).get(one.name)
+    if out is not None:
+        return out.why
+    newest = profiles.newest(unit, pool, one)
+    is_open = profiles.opens_at(unit, pool, one, now_us) <= now_us
+    return None if is_open else what_failed(newest, pool.forgiven)
 
 
 def _state(unit: Unit, pool: Pool, now_us: int) -> tuple[str, str | None]:

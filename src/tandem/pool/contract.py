@@ -67,6 +67,24 @@ _RETRY_AFTER = Field(
 RunOutcome = Literal["verdict", "no_verdict", "unreadable", "timeout", "crashed", "cancelled"]
 
 
+class ProfileRules(BaseModel):
+    """What the broker has to know of a profile of a pool."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+
+    name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,28}[a-z0-9]$"), _SETTING]
+    provider: Annotated[Provider, Field(pattern=_WORD, max_length=40)]
+    model: Annotated[Name | None, _MODEL] = None
+    paths: Annotated[tuple[Text, ...], Field(max_length=1000), _SETTING] = ()
+    projects: Annotated[tuple[Name, ...], Field(max_length=1000), _SETTING] = ()
+    budget_per_review: Annotated[Money | None, _SETTING] = None
+    budget_per_day: Annotated[Money | None, _SETTING] = None
+    token_budget_per_review: Annotated[Tokens | None, _SETTING] = None
+    token_budget_per_day: Annotated[Tokens | None, _SETTING] = None
+    voting: Annotated[bool, _SETTING] = True
+    allow_failure: Annotated[bool, _SETTING] = False
+
+
 class PoolRules(BaseModel):
     """The numbers that a pool is run by; from the supervisor's own configuration."""
 
@@ -83,6 +101,9 @@ class PoolRules(BaseModel):
     budget_per_day: Annotated[Money | None, _SETTING] = 20
     token_budget_per_review: Annotated[Tokens | None, _SETTING] = None
     token_budget_per_day: Annotated[Tokens | None, _SETTING] = 20_000_000
+    profile: Annotated[
+        tuple[ProfileRules, ...], Field(max_length=20, description="The kinds of its reviewers; see profiles.")
+    ] = ()
 
 
 class ListReviewers(ProjectRequest):
@@ -248,6 +269,8 @@ CircuitOpenUntil = Annotated[
 
 DrainReason = Annotated[str, Field(description="Why it must end; see draining.")]
 
+Profile = Annotated[str, Field(description="The profile that it is of; null in a pool without any.")]
+
 HeldReview = Annotated[str, Field(description="The review that it holds now.")]
 
 
@@ -263,6 +286,7 @@ class ReviewerView:
     project: Annotated[str, Field(description="The project whose reviews it takes.")]
     state: Annotated[str, Field(description="`active`, `draining` or `terminated`; see states.")]
     provider: Provider
+    profile: Profile | None
     mode: Mode
     model: Annotated[str | None, _MODEL]
     supervisor_id: SupervisorId
@@ -319,6 +343,17 @@ class ReviewerView:
 
 
 @dataclass(frozen=True, slots=True)
+class ProfileView:
+    """A kind of a pool's reviewers."""
+
+    name: Annotated[str, Field(description="Its name, by which a policy asks for it: `agent:NAME`.")]
+    provider: Provider
+    model: Annotated[str | None, _MODEL]
+    voting: Annotated[bool, Field(description="Whether its verdicts count; else it only adds findings.")]
+    why: Annotated[str | None, Field(description="Why none of its reviewers is started; null while one may be.")]
+
+
+@dataclass(frozen=True, slots=True)
 class PoolView:
     """The pool of one supervisor."""
 
@@ -339,6 +374,7 @@ class PoolView:
     ]
     tokens_today: Annotated[int, Field(description="Tokens that its runs read and wrote since midnight UTC.")]
     last_seen_at: Annotated[str, Field(description="When its supervisor was last heard of.")]
+    profiles: Annotated[tuple[ProfileView, ...], Field(description="The kinds of its reviewers, if it has any.")] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,6 +417,7 @@ class Order:
     wanted: Annotated[str, Field(description="`run` (start it, if it is new), `drain` or `kill`.")]
     drain_reason: DrainReason | None
     review_id: HeldReview | None
+    profile: Profile | None = None
     access: Annotated[
         str | None,
         Field(

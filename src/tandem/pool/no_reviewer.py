@@ -9,19 +9,25 @@ import orjson
 
 from tandem.core.clock import MICROSECONDS
 from tandem.pool import plan as pool_plan
+from tandem.pool import profiles
 from tandem.pool import queries as reviewers
+from tandem.pool.contract import ProfileRules
 from tandem.pool.rules import (
     AT_ONCE_SECONDS,
     CANNOT_START,
+    CIRCUIT_FAILURES,
     END_OF_LOG,
     LOGINS,
     NOT_LOGGED_IN,
     Pool,
     next_try,
+    plainly,
     readable,
     what_failed,
 )
 from tandem.present.words import duration
+from tandem.reviews import queries as reviews
+from tandem.reviews import seats
 from tandem.reviews.answers import NoReviewer
 from tandem.reviews.context import Services
 from tandem.reviews.rules import Review, State
@@ -105,11 +111,50 @@ def _of_pool(unit: Unit, pool: Pool, review: Review, now_us: int) -> NoReviewer 
     """Why this pool starts no reviewer; None if it may."""
     if pool.paused is not None:
         return _of_pause(pool, review, now_us)
-    failed = _last_failure(unit, pool, now_us) or ""
+    if review.attention is None:
+        waiting = reviews.get_waiting(unit, review)
+        kinds = [one for one in profiles.of(pool) if one.voting and profiles.suits(pool, one, waiting)]
+        if not kinds:
+            return _none_fits(pool, review)
+        found = [_of_kind(unit, pool, one, review, now_us) for one in kinds]
+        return found[0] if all(found) else None
+    return _failed(unit, pool, None, now_us)
+
+
+def _none_fits(pool: Pool, review: Review) -> NoReviewer:
+    """That no reviewer of the pool could give what the review lacks, so that none is started in vain."""
+    named = ", ".join(one.name for one in profiles.of(pool) if one.name)
+    whose = f"No profile ({named})" if named else pool.provider
+    left = seats.listed(review)
+    why = f"gives what is missing: {left}" if left else "is for this review, or may try it again"
+    return _stuck(
+        "no_profile",
+        f"No reviewer is started on {pool.host}. {whose} {why}.",
+        f"add a profile to [reviewer_pool] that fits, have another agent review it, or do: tandem open {review.id}",
+    )
+
+
+def _of_kind(unit: Unit, pool: Pool, one: ProfileRules, review: Review, now_us: int) -> NoReviewer | None:
+    """Why a profile that fits starts no reviewer; None if it may."""
+    out = profiles.outs(pool).get(one.name)
+    if out is None:
+        return _failed(unit, pool, one if one.name else None, now_us)
+    either = f"resume the pool ({_RESUME}), or review it: tandem open {review.id}"
+    if out.kind != "quota":
+        return _stuck("budget", f"The profile '{one.name}' starts nothing: {out.why}.", f"raise it, {either}")
+    said = f"{one.provider} is rate limited ({plainly(out.why)}). {next_try(out.until, now_us)}."
+    is_long = (out.until or 0) - now_us > LONGEST_QUOTA_SECONDS * MICROSECONDS
+    return _stuck("rate_limited", said, f"wait, {either}") if is_long else _waits("rate_limited", said, review)
+
+
+def _failed(unit: Unit, pool: Pool, one: ProfileRules | None, now_us: int) -> NoReviewer | None:
+    """That the newest reviewers, perhaps of one profile, failed at once; None if they did not."""
+    failed = _last_failure(unit, pool, one, now_us) or ""
     said = readable(failed) or "it ended at once"
-    where = f"{pool.provider} on {pool.host}"
+    provider = pool.provider if one is None else one.provider
+    where = f"{provider} on {pool.host}"
     if NOT_LOGGED_IN in failed:
-        login = f" ({LOGINS[pool.provider]})" if pool.provider in LOGINS else ""
+        login = f" ({LOGINS[provider]})" if provider in LOGINS else ""
         return _stuck(
             "not_logged_in",
             f"No reviewer can work ({where}). {said}",
@@ -121,11 +166,13 @@ def _of_pool(unit: Unit, pool: Pool, review: Review, now_us: int) -> NoReviewer 
             f"No reviewer can work ({where}). {said}",
             f"install it in a folder on the PATH of the broker, then resume the pool: {_RESUME}",
         )
-    if pool.circuit_until is not None:
+    until = pool.circuit_until
+    if one is not None and profiles.failures(unit, pool, one) >= CIRCUIT_FAILURES:
+        until = profiles.opens_at(unit, pool, one, now_us)
+    if until is not None:
         return _stuck(
             "circuit_open",
-            f"{what_failed(reviewers.list_newest(unit, pool, _LOOKED_AT), pool.forgiven)}."
-            f" {next_try(pool.circuit_until, now_us)}.",
+            f"{what_failed(profiles.newest(unit, pool, one), pool.forgiven)}. {next_try(until, now_us)}.",
             f"see why (tandem reviewers logs), correct it, then resume the pool: {_RESUME}",
         )
     return None
@@ -159,9 +206,9 @@ def _of_pause(pool: Pool, review: Review, now_us: int) -> NoReviewer:
             return _stuck("paused", pool_plan.what_pauses(pool, now_us), f"resume it ({_RESUME}), {either}")
 
 
-def _last_failure(unit: Unit, pool: Pool, now_us: int) -> str | None:
-    """How the pool's last reviewer failed at once; None if that is forgiven, or one has lasted since."""
-    for one in reviewers.list_newest(unit, pool, _LOOKED_AT):
+def _last_failure(unit: Unit, pool: Pool, kind: ProfileRules | None, now_us: int) -> str | None:
+    """How the pool's, or profile's, last reviewer failed at once; None if forgiven, or if one has lasted since."""
+    for one in profiles.newest(unit, pool, kind):
         if one.number <= pool.forgiven or one.reviews_completed:
             return None
         if one.ended_at is not None:

@@ -13,8 +13,10 @@ import orjson
 
 from tandem.core.clock import DAY_US, MICROSECONDS, isoformat, utc_day
 from tandem.errors import PoolCapReached, PoolDisabled, SpawnCooldown
+from tandem.pool import profiles
 from tandem.pool import queries as reviewers
-from tandem.pool.contract import PoolRules
+from tandem.pool.contract import PoolRules, ProfileRules
+from tandem.pool.profiles import Out, rules_of
 from tandem.pool.rules import (
     AT_ONCE_SECONDS,
     CIRCUIT_FAILURES,
@@ -33,6 +35,7 @@ from tandem.pool.rules import (
     reviewer_id,
     start_at,
 )
+from tandem.reviews import queries as reviews
 from tandem.store import events
 from tandem.store.base import Unit
 from tandem.store.event import EventKind
@@ -84,13 +87,19 @@ def decide(
     again = [_idle_at(one, rules) for one in own if one.state == ReviewerState.ACTIVE and one.id not in held]
     if not closing and pool.paused is None:
         everyone = [one for one in everyone if one.pool_id != pool.id] + own
-        due = next_start(_demands(unit, pool, everyone, projects, now_us), rules, len(own))
+        open_at = {one.name: profiles.opens_at(unit, pool, one, now_us) for one in profiles.of(pool)}
+        again += open_at.values()
+        served = _demands(unit, pool, everyone, projects, now_us)
+        demands = [one for one in served if open_at[one.profile] <= now_us]
+        due = next_start(demands, rules, len(own))
         if due is not None:
             opens = _opens_at(unit, pool, rules)
             if opens <= now_us:
-                own.append(request(unit, pool, due, by="scaling", now_us=now_us))
+                own.append(request(unit, pool, due.project, by="scaling", now_us=now_us, profile=due.profile))
                 opens = now_us + round(rules.spawn_cooldown_seconds * MICROSECONDS)
             again.append(opens)
+        elif rules.profile and len(own) >= rules.max_pool_size and next_start(demands, rules, 0) is not None:
+            own = _make_room(unit, own, held, served, now_us)
         retry = reviewers.next_retry(unit, now_us)
         again += [retry] if retry is not None else []
     again += [until for until in (pool.circuit_until, pool.paused_until) if until is not None]
@@ -98,28 +107,43 @@ def decide(
     return PoolDecision(pool, tuple(own), min(ahead, default=now_us + DAY_US))
 
 
-def request(unit: Unit, pool: Pool, project: str, *, by: str, now_us: int) -> Reviewer:
+def _make_room(
+    unit: Unit, own: list[Reviewer], held: Collection[str], served: list[ProjectQueue], now_us: int
+) -> list[Reviewer]:
+    """Drain one that has nothing to do, while the pool has no room for one of another profile."""
+    busy = {(one.project, one.profile) for one in served if one.pending}
+    waits = (one for one in own if one.state == ReviewerState.ACTIVE and one.id not in held)
+    spare = next((one for one in waits if (one.project, one.profile or "") not in busy), None)
+    if spare is None or any(one.state == ReviewerState.DRAINING for one in own):
+        return own
+    drained = drain(unit, spare, DrainReason.IDLE, actor=BROKER, now_us=now_us)
+    return [drained if one is spare else one for one in own]
+
+
+def request(unit: Unit, pool: Pool, project: str, *, by: str, now_us: int, profile: str = "") -> Reviewer:
     """Put a new reviewer into the pool; its supervisor will start it. The unit has the log's lock."""
+    kind: ProfileRules = next(one for one in profiles.of(pool) if one.name == profile)
     newest = reviewers.list_newest(unit, pool, 1)
     number = newest[0].number + 1 if newest else 1
     # Another supervisor may have called its start the same.
-    while reviewers.find(unit, reviewer_id(pool.provider, number, pool.incarnation)) is not None:
+    while reviewers.find(unit, reviewer_id(profile or kind.provider, number, pool.incarnation)) is not None:
         number += 1
     new = Reviewer(
-        id=reviewer_id(pool.provider, number, pool.incarnation),
+        id=reviewer_id(profile or kind.provider, number, pool.incarnation),
         number=number,
         pool_id=pool.id,
         incarnation=pool.incarnation,
         project=project,
-        provider=pool.provider,
+        provider=kind.provider,
         mode=pool.mode,
-        model=pool.model,
+        model=kind.model,
         host=pool.host,
         requested_by=by,
         spawned_at=now_us,
         last_active_at=now_us,
+        profile=profile or None,
     )
-    about = {"pool": pool.id, "provider": pool.provider, "mode": pool.mode}
+    about = {"pool": pool.id, "provider": kind.provider, "mode": pool.mode}
     return reviewers.put(unit, None, new, EventKind.REVIEWER_REQUESTED, by, now_us, by=by, **about)
 
 
@@ -188,24 +212,33 @@ def _demands(
     served = set(projects)
     if pool.projects is not None:
         served &= set(orjson.loads(pool.projects))
-    pending = reviewers.count_pending(unit, now_us)
-    live = {one.id for one in reviewers.list_pools(unit) if one.is_live(now_us)} | {pool.id}
-    active = [one for one in everyone if one.state == ReviewerState.ACTIVE and one.pool_id in live]
-    return [
-        ProjectQueue(
-            project=project,
-            pending=pending.get(project, 0),
-            active=sum(one.project == project for one in active),
-            own=sum(one.project == project and one.pool_id == pool.id for one in active),
-        )
-        for project in sorted(served)
+    waiting = [one for one in reviews.list_waiting(unit, now_us) if one.review.project in served]
+    pools = [one for one in reviewers.list_pools(unit) if one.is_live(now_us) and one.id != pool.id] + [pool]
+    awaits = {one.review.id for one in waiting if profiles.awaited(unit, pools, one, now_us) is not None}
+    kinds = {(one.id, kind.name): (one, kind) for one in pools for kind in profiles.of(one)}
+    working = [
+        (one, kinds[key])
+        for one in everyone
+        if one.state == ReviewerState.ACTIVE and (key := (one.pool_id, one.profile or "")) in kinds
     ]
+    found: list[ProjectQueue] = []
+    for kind in profiles.of(pool):
+        fit = [one for one in waiting if profiles.suits(pool, kind, one)]
+        fit = [one for one in fit if not kind.voting or one.review.id not in awaits]
+        for project in sorted(served):
+            here = [one for one in fit if one.review.project == project]
+            there = [(one, its) for one, its in working if one.project == project]
+            active = [one for one, its in there if not here or any(profiles.suits(*its, w, one.id) for w in here)]
+            own = sum((one.pool_id, one.profile or "") == (pool.id, kind.name) for one, _ in there)
+            found.append(ProjectQueue(project, len(here), len(active), own, kind.name))
+    return found
 
 
 def _opens_at(unit: Unit, pool: Pool, rules: PoolRules) -> int:
     """When the pool may start its next reviewer."""
     newest = reviewers.list_newest(unit, pool, _LOOKED_AT)
-    opens = start_at(newest[0] if newest else None, failures_in_a_row(newest, pool.forgiven), rules)
+    failures = 0 if rules.profile else failures_in_a_row(newest, pool.forgiven)
+    opens = start_at(newest[0] if newest else None, failures, rules)
     if pool.circuit_until is None:
         return opens
     if newest and newest[0].spawned_at >= pool.circuit_until:
@@ -223,6 +256,7 @@ def _keep_pauses(unit: Unit, pool: Pool, *, quiet: bool, now_us: int) -> Pool:
     )
     if is_over:
         pool = resume(unit, pool, actor=BROKER, now_us=now_us)
+    pool = let_in(unit, pool, actor=BROKER, now_us=now_us)
     if quiet and pool.paused is None:
         pool = pause(unit, pool, "these are its quiet hours", "quiet_hours", actor=BROKER, now_us=now_us)
     return pool
@@ -234,11 +268,6 @@ def _idle_at(reviewer: Reviewer, rules: PoolRules) -> int:
     return min(idle, old) + 1000
 
 
-def rules_of(pool: Pool) -> PoolRules:
-    """The numbers that a pool is run by."""
-    return PoolRules.model_validate_json(pool.rules)
-
-
 def pause(unit: Unit, pool: Pool, why: str, kind: PauseKind, *, actor: str, now_us: int) -> Pool:
     """Have a pool start nothing more; one that is paused stays so for the reason it has, unless a person gives one."""
     if pool.paused is not None and (kind != "manual" or pool.paused_kind == "manual"):
@@ -247,22 +276,57 @@ def pause(unit: Unit, pool: Pool, why: str, kind: PauseKind, *, actor: str, now_
     return reviewers.put(unit, pool, after, EventKind.POOL_PAUSED, actor, now_us, reason=why, kind=kind)
 
 
-def wait_for_quota(unit: Unit, pool: Pool, said: str, seconds: float, now_us: int) -> Pool:
-    """Have a pool start nothing until its provider takes requests again.
+def leave_out(unit: Unit, pool: Pool, profile: str, out: Out, **more: object) -> Pool:
+    """Have a profile start nothing; for the rest of its limit, or until a person says so.
+
+    Args:
+        unit: The unit of work; it has the log's lock.
+        pool: The profile's pool.
+        profile: Its name.
+        out: Why.
+        more: Further facts for the log.
+    """
+    after = pool._replace(profiles_out=profiles.stored(profiles.outs(pool) | {profile: out}))
+    facts = {"reason": out.why, "kind": out.kind, "profile": profile, **more}
+    written = reviewers.put(unit, pool, after, EventKind.POOL_PAUSED, BROKER, out.at, **facts)
+    for one in reviewers.list_live(unit, pool.id):
+        if one.profile == profile:
+            drain(unit, one, DrainReason.PAUSED, actor=BROKER, now_us=out.at)
+    return written
+
+
+def let_in(unit: Unit, pool: Pool, *, actor: str, now_us: int, all_: bool = False) -> Pool:
+    """Let profiles start reviewers again whose time is up, or all of them."""
+    found = profiles.outs(pool)
+    left = {name: out for name, out in found.items() if not (all_ or out.is_over(now_us))}
+    if left == found:
+        return pool
+    facts = {"reason": "; ".join(found[name].why for name in found.keys() - left), "kind": "profile"}
+    after = pool._replace(profiles_out=profiles.stored(left))
+    return reviewers.put(unit, pool, after, EventKind.POOL_RESUMED, actor, now_us, **facts)
+
+
+def wait_for_quota(unit: Unit, pool: Pool, said: str, seconds: float, now_us: int, profile: str | None = None) -> Pool:
+    """Have a pool, or the profile that met the quota, start nothing until its provider takes requests again.
 
     Args:
         unit: The unit of work; it has the log's lock.
         pool: The pool.
+        profile: The profile, where the pool has any.
         said: The program's words.
         seconds: The wait that they name; 0 if none: then it grows from one such time to the next without a verdict
             between.
         now_us: The time.
     """
-    if pool.paused is not None and (pool.paused_kind != "quota" or not seconds):
+    out = profiles.outs(pool).get(profile or "")
+    if (pool.paused is not None and (pool.paused_kind != "quota" or not seconds)) or (out is not None and not seconds):
         return pool
-    named, seconds = bool(seconds), seconds or _unnamed_wait(unit, pool, now_us)
-    until = max(now_us + round(seconds * MICROSECONDS), pool.paused_until or 0)
+    named, seconds = bool(seconds), seconds or _unnamed_wait(unit, pool, now_us, profile)
+    until = max(now_us + round(seconds * MICROSECONDS), pool.paused_until or 0, (out and out.until) or 0)
     facts = {"reason": said, "kind": "quota", "seconds": seconds, "named": named, "until": isoformat(until)}
+    if profile is not None:
+        more = {name: facts[name] for name in ("seconds", "named", "until")}
+        return leave_out(unit, pool, profile, Out("quota", said, now_us, until), **more)
     after = pool._replace(paused=said, paused_kind="quota", paused_by=BROKER, paused_at=now_us, paused_until=until)
     paused = reviewers.put(unit, pool, after, EventKind.POOL_PAUSED, BROKER, now_us, **facts)
     # At once: the reviewer that met the quota would take the next review meanwhile.
@@ -271,14 +335,16 @@ def wait_for_quota(unit: Unit, pool: Pool, said: str, seconds: float, now_us: in
     return paused
 
 
-def _unnamed_wait(unit: Unit, pool: Pool, now_us: int) -> float:
+def _unnamed_wait(unit: Unit, pool: Pool, now_us: int, profile: str | None) -> float:
     recent = events.list_newest(unit, _LOOKED_AT, subject=pool.subject)
     pauses = [(one.at, orjson.loads(one.data)) for one in recent if one.kind == EventKind.POOL_PAUSED]
-    waits = [(at, float(data["seconds"])) for at, data in pauses if data["kind"] == "quota" and not data["named"]]
+    met = [(at, data) for at, data in pauses if data["kind"] == "quota" and data.get("profile") == profile]
+    waits = [(at, float(data["seconds"])) for at, data in met if not data["named"]]
     if not waits:
         return _FIRST_WAIT_SECONDS
     at, last_seconds = waits[-1]
-    worked = any(one.spawned_at > at and one.reviews_completed for one in reviewers.list_newest(unit, pool, _LOOKED_AT))
+    newest = reviewers.list_newest(unit, pool, _LOOKED_AT, profile)
+    worked = any(one.spawned_at > at and one.reviews_completed for one in newest)
     is_over = worked or now_us - at > DAY_US
     return _FIRST_WAIT_SECONDS if is_over else min(2 * last_seconds, _LONGEST_WAIT_SECONDS)
 
@@ -324,7 +390,8 @@ def close_circuit(unit: Unit, pool: Pool, why: str, *, actor: str, now_us: int) 
 def keep_circuit(unit: Unit, pool: Pool, now_us: int) -> Pool:
     """Open the circuit after too many quick exits in a row; close it once a reviewer has lasted."""
     newest = reviewers.list_newest(unit, pool, _LOOKED_AT)
-    failures = failures_in_a_row(newest, pool.forgiven)
+    # Profiles have circuits of their own: `profiles.opens_at`.
+    failures = 0 if rules_of(pool).profile else failures_in_a_row(newest, pool.forgiven)
     if pool.circuit_until is None:
         return _open_circuit(unit, pool, newest, now_us) if failures >= CIRCUIT_FAILURES else pool
     if not newest or newest[0].spawned_at < pool.circuit_until:

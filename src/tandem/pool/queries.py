@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, Final, NamedTuple, TypeVar
 
-from sqlalchemy import bindparam, func, or_, select, update
+from sqlalchemy import bindparam, func, select, update
 
 from tandem.core.clock import utc_day
 from tandem.pool import tables
@@ -21,7 +21,7 @@ from tandem.store import ledger
 from tandem.store import tables as log_tables
 from tandem.store.base import Unit
 from tandem.store.event import ALL_TIME, CounterMove, EventKind
-from tandem.store.statement import Statement, stated
+from tandem.store.statement import Statement, equal, stated
 
 _p = tables.pools.c
 _w = tables.reviewers.c
@@ -54,6 +54,12 @@ _newest = Statement(
     .order_by(_w.number.desc())
     .limit(bindparam("limit"))
 )
+_newest_of_profile = Statement(
+    select(tables.reviewers)
+    .where(*equal(_w, "pool_id", "incarnation", "profile"))
+    .order_by(_w.number.desc())
+    .limit(bindparam("limit"))
+)
 _note = Statement(update(tables.reviewers).where(_w.id == bindparam("key")).values(activity=bindparam("new_activity")))
 _held = Statement(
     select(_r.reviewer_id, _r.id, _r.intent, _r.claimed_at)
@@ -70,18 +76,18 @@ _abandoned = Statement(
     .order_by(_r.id)
 )
 _claimable = (_r.state == State.PENDING.value, _r.attention.is_(None), _r.by_checks == 0)
-_pending = Statement(
-    select(_r.project, func.count())
-    .where(*_claimable, or_(_r.not_before.is_(None), _r.not_before <= bindparam("now")))
-    .group_by(_r.project)
-)
 _next_retry = Statement(select(func.min(_r.not_before)).where(*_claimable, _r.not_before > bindparam("now")))
-_spent = Statement(
-    select(_k.metric, func.sum(_k.count))
-    .join(tables.reviewers, _w.id == _k.reviewer_id)
-    .where(_k.day == bindparam("day"), _k.category == "", _w.pool_id == bindparam("pool_id"))
-    .group_by(_k.metric)
-)
+
+
+@cache
+def _spent(*, profile: bool) -> Statement:
+    statement = (
+        select(_k.metric, func.sum(_k.count))
+        .join(tables.reviewers, _w.id == _k.reviewer_id)
+        .where(_k.day == bindparam("day"), _k.category == "", _w.pool_id == bindparam("pool_id"))
+        .group_by(_k.metric)
+    )
+    return Statement(statement.where(_w.profile == bindparam("profile")) if profile else statement)
 
 
 @cache
@@ -139,9 +145,11 @@ def list_recent(unit: Unit, limit: int, project: str | None) -> list[Reviewer]:
     return [Reviewer(*row) for row in unit.all(_recent(project=project is not None), limit=limit, **params)]
 
 
-def list_newest(unit: Unit, pool: Pool, limit: int) -> list[Reviewer]:
-    """The newest reviewers of a pool's incarnation, newest first."""
-    rows = unit.all(_newest, pool_id=pool.id, incarnation=pool.incarnation, limit=limit)
+def list_newest(unit: Unit, pool: Pool, limit: int, profile: str | None = None) -> list[Reviewer]:
+    """The newest reviewers of a pool's incarnation, perhaps of one profile, newest first."""
+    statement = _newest_of_profile if profile else _newest
+    named = {"profile": profile} if profile else {}
+    rows = unit.all(statement, pool_id=pool.id, incarnation=pool.incarnation, limit=limit, **named)
     return [Reviewer(*row) for row in rows]
 
 
@@ -168,20 +176,16 @@ def list_abandoned(unit: Unit) -> list[tuple[str, str]]:
     return [(row[0], row[1]) for row in unit.all(_abandoned)]
 
 
-def count_pending(unit: Unit, now_us: int) -> dict[str, int]:
-    """How many reviews could be claimed now, by project."""
-    return {row[0]: int(row[1]) for row in unit.all(_pending, now=now_us)}
-
-
 def next_retry(unit: Unit, now_us: int) -> int | None:
     """When the next review that waits for a later try can be claimed."""
     row = unit.one_or_none(_next_retry, now=now_us)
     return row[0] if row else None
 
 
-def spent_on(unit: Unit, pool_id: str, day: str) -> tuple[float, int]:
-    """The US dollars and tokens that a pool's runs used up on a day (ISO date, UTC)."""
-    found = {row[0]: int(row[1]) for row in unit.all(_spent, day=day, pool_id=pool_id)}
+def spent_on(unit: Unit, pool_id: str, day: str, profile: str | None = None) -> tuple[float, int]:
+    """The US dollars and tokens that a pool's runs, perhaps those of one profile, used up on a day (ISO date, UTC)."""
+    params = {"day": day, "pool_id": pool_id, **stated(profile=profile)}
+    found = {row[0]: int(row[1]) for row in unit.all(_spent(profile=profile is not None), **params)}
     return found.get("cost_microusd", 0) / 1_000_000, found.get("tokens_in", 0) + found.get("tokens_out", 0)
 
 

@@ -116,7 +116,8 @@ class Pool(NamedTuple):
     """The pool of one supervisor. Field order is the column order of its table.
 
     Times are microseconds since the epoch, UTC. `projects` is a JSON list, None for all that are registered;
-    `rules` the JSON of `PoolRules`. `paused` says why nothing is started, in words;
+    `rules` the JSON of `PoolRules`. `profiles_out` has the profiles that start nothing, as `profiles.outs` reads it.
+    `paused` says why nothing is started, in words;
     `paused_until` when a pause for the provider's quota ends by itself. `circuit_opened` counts how often
     in a row the circuit was opened; `forgiven` is the number of the reviewer up to which quick exits are forgotten.
     """
@@ -142,6 +143,7 @@ class Pool(NamedTuple):
     event_seq: int = 0
     event_hash: str = ""
     paused_until: int | None = None
+    profiles_out: str | None = None
 
     @property
     def project(self) -> None:
@@ -207,6 +209,7 @@ class Reviewer(NamedTuple):
     event_seq: int = 0
     event_hash: str = ""
     activity: str | None = None
+    profile: str | None = None
 
     @property
     def subject(self) -> str:
@@ -247,7 +250,7 @@ class Reviewer(NamedTuple):
     @property
     def name(self) -> str:
         """What people call it: the id without its incarnation."""
-        return f"{self.provider}-r{self.number}"
+        return f"{self.profile or self.provider}-r{self.number}"
 
     def wanted(self, now_us: int, deadline_seconds: float, *, holds: bool) -> Wanted:
         """What its supervisor should do.
@@ -280,46 +283,52 @@ def supervisor_id(secret: str) -> str:
     return f"sv_{hashlib.sha256(secret.encode()).hexdigest()[:_ID_DIGITS]}"
 
 
-def reviewer_id(provider: str, number: int, incarnation: str) -> str:
-    """`codex-r1-k3f9q2`: numbers begin at 1 with each incarnation of the supervisor, whose letters tell them apart."""
-    return f"{provider}-r{number}-{incarnation}"
+def reviewer_id(kind: str, number: int, incarnation: str) -> str:
+    """`codex-r1-k3f9q2`; the kind is the profile, or the client of a pool without any.
+
+    Numbers begin at 1 with each incarnation of the supervisor, whose letters tell them apart.
+    """
+    return f"{kind}-r{number}-{incarnation}"
 
 
 @dataclass(frozen=True, slots=True)
 class ProjectQueue:
-    """What one project asks of the pools.
+    """What one project asks of a profile of a pool.
 
     Attributes:
         project: The project.
-        pending: Reviews that could be claimed now.
-        active: Reviewers that should run, of all pools that are live.
-        own: Of these, the pool's own.
+        pending: Reviews that its reviewers could claim now.
+        active: Reviewers that should run and could claim one of these, of all pools that are live; all of the project
+            while none is pending.
+        own: The pool's own that should run.
+        profile: The profile's name; empty for a pool that has none.
     """
 
     project: str
     pending: int = 0
     active: int = 0
     own: int = 0
+    profile: str = ""
 
     def is_due(self, ratio: float) -> bool:
         """Whether a reviewer more is needed."""
         return self.pending > 0 and (self.active == 0 or self.pending > ratio * self.active)
 
 
-def next_start(demands: Iterable[ProjectQueue], rules: PoolRules, size: int) -> str | None:
-    """The project that the pool's next reviewer is for; None if none is due.
+def next_start(demands: Iterable[ProjectQueue], rules: PoolRules, size: int) -> ProjectQueue | None:
+    """What the pool's next reviewer is for; None if none is due.
 
     Args:
-        demands: Of every project that the pool serves.
+        demands: Of every project that the pool serves, profile by profile.
         rules: The pool's.
         size: How many of the pool's reviewers have not ended, draining ones included.
     """
     if size >= rules.max_pool_size:
         return None
     served = sorted(demands, key=lambda one: (one.active, -one.pending, one.project))
-    due = next((one.project for one in served if one.is_due(rules.scaling_ratio)), None)
+    due = next((one for one in served if one.is_due(rules.scaling_ratio)), None)
     if due is None and served and sum(one.own for one in served) < rules.min_pool_size:
-        return served[0].project
+        return served[0]
     return due
 
 

@@ -9,10 +9,11 @@ from tandem.contract.answer import shown, time_or_none
 from tandem.contract.caller import Caller
 from tandem.core.clock import MICROSECONDS, utc_day
 from tandem.errors import Forbidden, UnknownReviewer
-from tandem.pool import no_reviewer
+from tandem.pool import no_reviewer, profiles
 from tandem.pool import plan as pool_plan
 from tandem.pool import queries as reviewers
 from tandem.pool.contract import OutcomeReported, ReportOutcome, RunOutcome
+from tandem.pool.profiles import Out
 from tandem.pool.rules import RATE_LIMITED, DrainReason, Pool, Reviewer, ReviewerState, limit
 from tandem.reviews import claims
 from tandem.reviews import queries as reviews
@@ -67,13 +68,21 @@ def reclaim(unit: Unit, before: Review, reason: str, outcome: RunOutcome, now_us
     holder = reviewers.find(unit, before.reviewer_id or "")
     counts = holder is not None and outcome != "cancelled"
     delay = pool_plan.rules_of(_pool(unit, holder)).retry_delay_seconds if holder and counts else None
-    claims.take_back(unit, before, Failure(EventKind.REVIEW_RECLAIMED, pool_plan.BROKER, reason, delay), now_us)
+    looked = _is_let_off(unit, holder) if holder and counts else None
+    failure = Failure(EventKind.REVIEW_RECLAIMED, pool_plan.BROKER, reason, None if looked else delay, looked)
+    claims.take_back(unit, before, failure, now_us)
     if holder is not None:
         # Read again: only now is it locked.
         current = require(unit, holder.id)
         facts = {"outcome": outcome, "review_id": before.id, "reason": reason}
         counted = _counted(current, outcome, now_us)
         reviewers.put(unit, current, counted, EventKind.REVIEWER_OUTCOME, pool_plan.BROKER, now_us, **facts)
+
+
+def _is_let_off(unit: Unit, reviewer: Reviewer) -> str | None:
+    """The profile of a reviewer whose failed run is not tried again; None for all others."""
+    _, one = profiles.of_reviewer(unit, reviewer)
+    return one.name if one is not None and one.allow_failure else None
 
 
 def expire(unit: Unit, review_id: str, now_us: int) -> None:
@@ -150,15 +159,15 @@ async def report_outcome(services: Services, caller: Caller, request: ReportOutc
         if request.outcome == "verdict" or not holds or before.claim_generation != request.claim_generation:
             after = before
         else:
-            pool = _pool(unit, require(unit, request.reviewer_id))
-            after = claims.take_back(unit, before, _failure(request, pool), now)
+            after = claims.take_back(unit, before, _failure(unit, request), now)
         events.lock(unit)
         reviewer = require(unit, request.reviewer_id)
         pool = _pool(unit, reviewer)
         _use(unit, reviewer, request, now)
         if request.retry_after_s is not None:
-            pool = pool_plan.wait_for_quota(unit, pool, request.reason or "quota", request.retry_after_s, now)
-        paused = _check_budgets(unit, pool, request, now)
+            said = request.reason or "quota"
+            pool = pool_plan.wait_for_quota(unit, pool, said, request.retry_after_s, now, reviewer.profile)
+        paused = _check_budgets(unit, pool, reviewer, request, now)
         again = time_or_none(after.not_before)
         about = {"review_id": after.id, "status": after.state, "not_before": again, "paused": paused.paused}
         return shown(OutcomeReported, after, **about)
@@ -166,19 +175,26 @@ async def report_outcome(services: Services, caller: Caller, request: ReportOutc
     return await transact(services, caller, work)
 
 
-def _failure(request: ReportOutcome, pool: Pool) -> Failure:
+def _failure(unit: Unit, request: ReportOutcome) -> Failure:
+    reviewer = require(unit, request.reviewer_id)
     # Who was stopped has not failed, nor has a review whose provider takes no requests: it may be taken at once.
     counts = request.outcome != "cancelled" and request.retry_after_s is None
-    delay = pool_plan.rules_of(pool).retry_delay_seconds if counts else None
+    looked = _is_let_off(unit, reviewer) if counts else None
+    delay = pool_plan.rules_of(_pool(unit, reviewer)).retry_delay_seconds if counts and not looked else None
     words = f"{request.outcome}: {request.reason}" if request.reason else request.outcome
-    return Failure(EventKind.CLAIM_RELEASED, request.reviewer_id, words, delay)
+    return Failure(EventKind.CLAIM_RELEASED, request.reviewer_id, words, delay, looked)
 
 
 def _use(unit: Unit, before: Reviewer, request: ReportOutcome, now_us: int) -> None:
     """Write what the run used up; a verdict itself was counted when it was given."""
     used = {"tokens_in": request.tokens_in or 0, "tokens_out": request.tokens_out or 0}
     cost_usd = request.cost_usd or 0.0
-    after = before if request.outcome == "verdict" else _counted(before, request.outcome, now_us)
+    if request.outcome != "verdict":
+        after = _counted(before, request.outcome, now_us)
+    elif profiles.advises(unit, before.id) is not None:
+        after = _counted(before, "verdict", now_us)._replace(reviews_completed=before.reviews_completed + 1)
+    else:
+        after = before
     after = after._replace(
         **{name: getattr(before, name) + tokens for name, tokens in used.items()},
         cost_microusd=before.cost_microusd + round(cost_usd * 1_000_000),
@@ -190,8 +206,26 @@ def _use(unit: Unit, before: Reviewer, request: ReportOutcome, now_us: int) -> N
     reviewers.put(unit, before, after, EventKind.REVIEWER_OUTCOME, request.reviewer_id, now_us, **facts)
 
 
-def _check_budgets(unit: Unit, pool: Pool, request: ReportOutcome, now_us: int) -> Pool:
-    """Pause a pool whose run, or day, cost more than it may."""
+def _check_profile(unit: Unit, pool: Pool, reviewer: Reviewer, request: ReportOutcome, now_us: int) -> Pool:
+    """Leave a profile out whose run, or day, cost more than it may by its own budget."""
+    _, one = profiles.of_reviewer(unit, reviewer)
+    if reviewer.profile is None or one is None or one.name in profiles.outs(pool):
+        return pool
+    cost_usd, tokens = request.cost_usd or 0.0, (request.tokens_in or 0) + (request.tokens_out or 0)
+    if cost_usd > limit(one.budget_per_review) or tokens > limit(one.token_budget_per_review):
+        why = f"a run went over the budget of '{one.name}' for one review ({cost_usd:.2f} USD, {tokens} tokens)"
+        return pool_plan.leave_out(unit, pool, one.name, Out("budget_per_review", why, now_us))
+    day = utc_day(now_us)
+    cost_usd, tokens = reviewers.spent_on(unit, pool.id, day, one.name)
+    if cost_usd >= limit(one.budget_per_day) or tokens >= limit(one.token_budget_per_day):
+        why = f"the budget of '{one.name}' for {day} is used up ({cost_usd:.2f} USD, {tokens} tokens)"
+        return pool_plan.leave_out(unit, pool, one.name, Out("budget_per_day", why, now_us))
+    return pool
+
+
+def _check_budgets(unit: Unit, pool: Pool, reviewer: Reviewer, request: ReportOutcome, now_us: int) -> Pool:
+    """Pause a pool, or a profile, whose run, or day, cost more than it may."""
+    pool = _check_profile(unit, pool, reviewer, request, now_us)
     rules = pool_plan.rules_of(pool)
     cost_usd, tokens = request.cost_usd or 0.0, (request.tokens_in or 0) + (request.tokens_out or 0)
     if cost_usd > limit(rules.budget_per_review) or tokens > limit(rules.token_budget_per_review):
@@ -259,6 +293,7 @@ def has_form(unit: Unit, reviewer_id: str) -> bool:
 
 
 list_models = reviewers.list_models
+called, advises, takes = profiles.called, profiles.advises, profiles.takes
 
 
 def _pool(unit: Unit, reviewer: Reviewer) -> Pool:

@@ -125,7 +125,8 @@ def _registered(before: Pool | None, pool_id: str, request: SupervisorRegister, 
     if before is None:
         return fresh
     # A person's pause, and that of a budget, outlast a restart.
-    kept = ("paused", "paused_kind", "paused_by", "paused_at", "paused_until", "event_seq", "event_hash")
+    paused = ("paused", "paused_kind", "paused_by", "paused_at", "paused_until", "profiles_out")
+    kept = (*paused, "event_seq", "event_hash")
     if before.provider != fresh.provider and before.paused_kind == "quota":
         # Another provider has a quota of its own.
         kept = kept[-2:]
@@ -150,7 +151,7 @@ def _take_in(unit: Unit, services: Services, request: SupervisorHeartbeat) -> No
             why = seen.error or (_DID_NOTHING if idle else f"exit status {seen.exit_code}")
             _terminate(unit, reviewer, seen.exit_code, why, quick=seen.quick or idle, now_us=now)
             if seen.retry_after_s is not None:
-                pool = pool_plan.wait_for_quota(unit, pool, why, seen.retry_after_s, now)
+                pool = pool_plan.wait_for_quota(unit, pool, why, seen.retry_after_s, now, reviewer.profile)
     if request.closing and not reviewers.list_live(unit, pool.id):
         after = pool._replace(ended_at=now, last_seen_at=now)
         reviewers.put(unit, pool, after, EventKind.POOL_ENDED, pool.id, now)

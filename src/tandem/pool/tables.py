@@ -17,6 +17,7 @@ pools = record_table(
         "projects": "a JSON list; null for all that are registered",
         "paused": "why, in words",
         "paused_until": "when a pause for a provider's quota ends",
+        "profiles_out": "JSON: the profiles that start nothing, and why",
     },
 )
 

@@ -86,10 +86,17 @@ def _next(
         found = reviews.find_next(
             unit, names=names, now_us=now, project=project, category=request.category, after=found
         )
-        if found is None or found.needs is None:
+        if found is None or _gives(unit, services, caller, found, request.reviewer_id, now):
             return found
-        if seats.gives(found, seats.seat_of(unit, services, caller, request.reviewer_id, is_proved=True), names):
-            return found
+
+
+def _gives(unit: Unit, services: Services, caller: Caller, review: Review, who: str, now: int) -> bool:
+    """Whether a review is one for somebody: by their profile in a pool, and by what their approval gives to it."""
+    if not services.pool.takes(unit, review, who, now):
+        return False
+    if review.needs is None or services.pool.advises(unit, who) is not None:
+        return True
+    return seats.gives(review, seats.seat_of(unit, services, caller, who, is_proved=True), caller.names(who))
 
 
 def _take_over(unit: Unit, services: Services, caller: Caller, before: Review, reviewer_id: str) -> Review:
@@ -121,7 +128,8 @@ def admit(unit: Unit, services: Services, before: Review, caller: Caller, review
     current = reviews.get_round(unit, before.id, before.round)
     if is_new:
         # Who approved may come back to object.
-        if before.needs is not None and not seats.holds(before, names):
+        advises = services.pool.advises(unit, reviewer_id) is not None
+        if before.needs is not None and not advises and not seats.holds(before, names):
             # Whether it is a person's is proved with the verdict.
             seats.check(before, seats.seat_of(unit, services, caller, reviewer_id, is_proved=True), names)
         submitter = reviews.submitter(unit, current)
@@ -315,18 +323,22 @@ class Failure:
         actor: Who takes it back.
         reason: In words, for the log.
         retry_delay_seconds: Base of the back-off in seconds; None if this attempt is not counted.
+        looked: The profile that has had its turn by that; None if it may try again.
     """
 
     kind: EventKind
     actor: str
     reason: str
     retry_delay_seconds: float | None
+    looked: str | None = None
 
 
 def take_back(unit: Unit, before: Review, failure: Failure, now_us: int) -> Review:
     """Put a held, locked review back into the queue; to be tried later, or by a person after too many tries."""
     found = step(Action.EXPIRE, before)
     after = claims.end_claim(before, found, now_us)
+    if failure.looked is not None:
+        after = after.after_turn(failure.looked)
     if failure.retry_delay_seconds is not None:
         attempts = before.attempts + 1
         later = claims.retry_at(attempts, failure.retry_delay_seconds, now_us) if attempts <= claims.RETRIES else None

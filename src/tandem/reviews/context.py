@@ -183,6 +183,18 @@ class PoolReviewers(Protocol):
         """Whether its worker asks it about the earlier findings that there is room for, and takes no answer without."""
         ...
 
+    def called(self, unit: Unit, who: str, client: str | None) -> tuple[str, ...]:
+        """The names by which a policy's `agent:NAME` means a reviewer, of a pool or not, who uses that client."""
+        ...
+
+    def advises(self, unit: Unit, who: str) -> str | None:
+        """The profile of one that has no vote."""
+        ...
+
+    def takes(self, unit: Unit, review: Review, who: str, now_us: int) -> bool:
+        """Whether one takes a review from the queue, by its profile; everybody else takes any."""
+        ...
+
     def is_draining(self, unit: Unit, reviewer_id: str) -> bool:
         """Whether it is to take nothing new."""
         ...

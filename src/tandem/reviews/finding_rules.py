@@ -17,7 +17,9 @@ from tandem.errors import InvalidTransition, OpenFindings
 Severity = Literal["blocker", "major", "minor", "nit"]
 Answer = Literal["fixed", "refuted", "deferred"]
 Settling = Literal["verified", "reopened", "upheld"]
-Source = Literal["person", "agent", "check"]
+Source = Literal["person", "agent", "check", "advice"]
+ADVICE: Final = "advice"
+"""The source of what a reviewer without a vote finds: it keeps nothing back."""
 
 SEVERITIES: Final[tuple[Severity, ...]] = ("blocker", "major", "minor", "nit")
 """The gravest first."""
@@ -189,7 +191,7 @@ def severity_of(word: str) -> Severity | None:
 
 def blocks(finding: Finding, threshold: str) -> bool:
     """Whether a finding keeps an approval back. A check keeps it back by its own result, not by its findings."""
-    if not finding.is_open or finding.pre_existing or finding.source == "check":
+    if not finding.is_open or finding.pre_existing or finding.source in ("check", ADVICE):
         return False
     return bool(finding.is_request) or is_grave(finding.severity, threshold)
 

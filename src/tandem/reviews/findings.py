@@ -1,4 +1,4 @@
-"""Findings: what a verdict makes of them, and it of the verdict; answered, settled, listed; and lessons."""
+"""Findings: what a verdict makes of them, and it of the verdict; answered, settled and listed."""
 
 from __future__ import annotations
 
@@ -23,17 +23,12 @@ from tandem.reviews.finding_contract import (
     FindingView,
     GivenFinding,
     GivenSettling,
-    LessonPage,
-    LessonRemoved,
     ListFindings,
-    ListLessons,
     PlaceView,
-    RemoveLesson,
-    lesson_view,
     new_finding,
     view,
 )
-from tandem.reviews.finding_rules import ANSWERS, APPROVES, Finding, blocks, may_settle
+from tandem.reviews.finding_rules import ADVICE, ANSWERS, APPROVES, Finding, blocks, may_settle
 from tandem.reviews.requests import SubmitVerdict
 from tandem.reviews.rounds import Round, Verdict, disagreement, objected, record_speaker, reset_turn
 from tandem.reviews.rules import Action, Review, State, step
@@ -74,6 +69,7 @@ class Ruling(NamedTuple):
         notes: What became of the verdict, in words, where it is not the one that was given.
         how: How it speaks, as in `record_speaker`.
         goes_on: Whether a person decided, after which the count of rounds begins again.
+        looked: The profile without a vote that has had its turn by this; None of all other reviewers.
     """
 
     verdict: str
@@ -82,6 +78,7 @@ class Ruling(NamedTuple):
     notes: tuple[str, ...] = ()
     how: str = "verdict"
     goes_on: bool = False
+    looked: str | None = None
 
 
 def given_in(services: Services, request: SubmitVerdict) -> dict[str, GivenFinding]:
@@ -177,8 +174,12 @@ def ruled(
     threshold = threshold_of(unit, services, review.project, review)
     known = {one.id: one for one in finding_queries.list_of_review(unit, review.id)}
     current = reviews.get_round(unit, review.id, review.round)
-    changed = _answered(known, review, current, caller, request, given, is_person=is_person)
     by = reviews.authors(unit, review, current)
+    if (profile := services.pool.advises(unit, given.reviewer_id)) is not None:
+        known = {name: one for name, one in known.items() if one.source == ADVICE}
+        new = [_made(unit, review, given, one, at, is_person=False, written_by=by) for at, one in enumerate(found)]
+        return _advised(known, review, current, caller, request, given, new, profile)
+    changed = _answered(known, review, current, caller, request, given, is_person=is_person)
     new = [_made(unit, review, given, one, at, is_person=is_person, written_by=by) for at, one in enumerate(found)]
     asks = given.verdict == "changes_requested"
     refuses = is_person and given.verdict in ("changes_requested", "rejected")
@@ -210,6 +211,21 @@ def ruled(
     # A comment over blocking findings goes on as a request for changes would.
     attention = _disagreement(review, blocking, late, changed) if asks or blocking else None
     return Ruling(given.verdict, rows, attention, notes)
+
+
+def _advised(
+    known: dict[str, Finding], review: Review, current: Round, caller: Caller, request: SubmitVerdict, given: Verdict,
+    new: list[Finding], profile: str,
+) -> Ruling:  # fmt: skip
+    """What the verdict of a reviewer without a vote comes to: its findings, and answers to those of its like."""
+    if request.counter_patch is not None:
+        raise InvalidInput("A reviewer without a vote offers no counter-patch.", field="counter_patch")
+    answers = [one for one in request.answers or () if one.finding_id in known]
+    said = request.model_copy(update={"answers": answers})
+    changed = _answered(known, review, current, caller, said, given, is_person=False)
+    rows = (*changed.values(), *(one._replace(source=ADVICE) for one in new))
+    note = f"The profile '{profile}' has no vote: its findings are added, and keep nothing back."
+    return Ruling("comment", rows, notes=(note,), looked=profile)
 
 
 def _answered(
@@ -426,6 +442,8 @@ def _settler(
     if caller.access is None and request.reviewer_id is None and caller.agent is None:
         raise Forbidden("Say who settles it: send reviewer_id; at a terminal, tandem me NAME says it once.")
     who = request.reviewer_id or caller.operator
+    if services.pool.advises(unit, who) is not None:
+        raise Forbidden("A reviewer without a vote settles no finding.", reviewer_id=who)
     if not is_by_person(unit, services, caller, who):
         named, generation = request.reviewer_id, request.claim_generation
         _, who = claims.reviewer_step(
@@ -544,49 +562,3 @@ async def shown(services: Services, known: Known, number: int | None, at: str | 
         changed = {one.id for one in known.findings if one.changed}
         where = {name: PlaceView(*place[:3], changed=name in changed or place.changed) for name, place in found.items()}
     return tuple(view(one, known.threshold, where.get(one.id)) for one in known.findings)
-
-
-async def list_lessons(services: Services, caller: Caller, request: ListLessons) -> LessonPage:
-    """A page of the lessons of a project.
-
-    Raises:
-        InvalidInput: The page token is none of ours.
-    """
-    pages.check_limit(services, request.limit)
-    place = pages.decode(services, request.page, int, int) if request.page else finding_queries.BEFORE_ALL
-    project = services.projects.require(request.project, caller.project)
-    found = await services.store.read(
-        lambda unit: finding_queries.list_lessons(unit, project, after=place, limit=request.limit + 1)
-    )
-    listed, following = pages.cut(services, found, request.limit, lambda one: (one.seq, one.position))
-    wanted = None if request.files is None else frozenset(request.files)
-    shown_ = (one for one in listed if wanted is None or one.file in wanted)
-    return LessonPage(tuple(map(lesson_view, shown_)), following)
-
-
-async def remove_lesson(services: Services, caller: Caller, request: RemoveLesson) -> LessonRemoved:
-    """End a lesson; one that is none stays as it is.
-
-    Raises:
-        NotFound: There is no such finding.
-    """
-
-    def work(unit: Unit) -> LessonRemoved:
-        finding = finding_queries.get(unit, request.finding_id)
-        if request.project not in (None, finding.project):
-            raise finding_queries.unknown(finding.id)
-        before = reviews.get(unit, finding.review_id, lock=True)
-        finding = finding_queries.get(unit, request.finding_id)
-        if finding.lesson:
-            writing.change_review(
-                unit,
-                before,
-                before._replace(updated_at=services.clock.now_us()),
-                actor=caller.operator,
-                kind=EventKind.LESSON_REMOVED,
-                data={"finding_id": finding.id},
-                rows=Rows(findings=(finding._replace(lesson=0),)),
-            )
-        return LessonRemoved(finding.id)
-
-    return await transact(services, caller, work)

@@ -55,6 +55,19 @@ _expired = Statement(
     .order_by(_r.lease_expires_at)
     .limit(bindparam("limit"))
 )
+_of_waiting = (tables.rounds.c.affected_files, tables.rounds.c.path)
+_waiting = Statement(
+    select(tables.reviews, *_of_waiting)
+    .join(tables.rounds, (tables.rounds.c.review_id == _r.id) & (tables.rounds.c.round == _r.round))
+    .where(
+        _r.state == State.PENDING.value,
+        _r.attention.is_(None),
+        _r.by_checks == 0,
+        or_(_r.not_before.is_(None), _r.not_before <= bindparam("now")),
+    )
+    .order_by(_r.priority, _r.created_at, _r.id)
+)
+_get_waiting = Statement(select(*_of_waiting).where(*equal(tables.rounds.c, "review_id", "round")))
 _get_round = Statement(select(tables.rounds).where(*equal(tables.rounds.c, "review_id", "round")))
 _rounds = Statement(
     select(tables.rounds).where(tables.rounds.c.review_id == bindparam("review_id")).order_by(tables.rounds.c.round)
@@ -242,6 +255,33 @@ def _of(project: str | None, found: Review) -> Review:
 def unknown(review_id: str) -> NotFound:
     """What is said of an id that no review has."""
     return NotFound(f"There is no review '{review_id}'. list_reviews shows what there is.", review_id=review_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A review that could be claimed, with the paths that its round changes."""
+
+    review: Review
+    paths: frozenset[str]
+
+
+def list_waiting(unit: Unit, now_us: int) -> list[Waiting]:
+    """The reviews that could be claimed now, in the order of the queue."""
+    return [
+        Waiting(Review(*row[:REVIEW_COLUMNS]), _paths(*row[REVIEW_COLUMNS:])) for row in unit.all(_waiting, now=now_us)
+    ]
+
+
+def get_waiting(unit: Unit, review: Review) -> Waiting:
+    """A review with the paths that its round changes."""
+    row = unit.one_or_none(_get_waiting, review_id=review.id, round=review.round)
+    return Waiting(review, _paths(*row) if row else frozenset())
+
+
+def _paths(affected_files: str, path: str | None) -> frozenset[str]:
+    files: list[dict[str, Any]] = orjson.loads(affected_files)
+    named = {one.get(name) for one in files for name in ("path", "old_path")} | {path}
+    return frozenset(name for name in named if name)
 
 
 def find_next(

@@ -224,6 +224,7 @@ def next_round(review: Review, *, digest: str | None, validated: bool, now_us: i
             attempts=0,
             attention=review.attention or disagreement(review),
             checks=None,
+            looked=None,
             updated_at=now_us,
         )
     )

@@ -327,6 +327,8 @@ class Review(NamedTuple):
     """The requirements that were waived for this content, as JSON; None while there are none."""
     owed_until: int | None = None
     """When the first of them is due that is not reviewed after the fact; None if there is none."""
+    looked: str | None = None
+    """The pool's profiles that had their turn at this round, and take it no more, as JSON; None while it is none."""
 
     @property
     def subject(self) -> str:
@@ -337,6 +339,15 @@ class Review(NamedTuple):
     def requirements(self) -> Requirements | None:
         """What the project's policy needs of the round; None without a policy."""
         return None if self.needs is None else _requirements(self.needs)
+
+    @property
+    def had_turn(self) -> frozenset[str]:
+        """The pool's profiles that had their turn at this round."""
+        return frozenset(orjson.loads(self.looked)) if self.looked else frozenset()
+
+    def after_turn(self, profile: str) -> Review:
+        """The review after a profile had its turn at this round."""
+        return self._replace(looked=orjson.dumps(sorted({*self.had_turn, profile})).decode())
 
     @property
     def most_objections(self) -> int:

@@ -22,6 +22,7 @@ from tandem.reviews import queries as reviews
 from tandem.reviews.check_rules import PASSED, CheckRun, CheckStatus, Hold, outcome
 from tandem.reviews.contents import Content
 from tandem.reviews.context import Services, is_by_person
+from tandem.reviews.finding_rules import ADVICE
 from tandem.reviews.grounds import Rules
 from tandem.reviews.rounds import Round, approved_by, verdict_on, with_turn
 from tandem.reviews.rules import Action, Review, State, step
@@ -48,6 +49,7 @@ class Seat(NamedTuple):
         verdict_id: The verdict.
         owns: The owners of paths that they are, as CODEOWNERS names them.
         waives: The need that a person waived, which is all that this seat fills; None for an approval.
+        called: The names by which `agent:` means it; None, of earlier versions, for its client's and its own.
     """
 
     by: str
@@ -56,6 +58,7 @@ class Seat(NamedTuple):
     verdict_id: str = ""
     owns: Sequence[str] = ()
     waives: str | None = None
+    called: Sequence[str] | None = None
 
 
 @lru_cache(maxsize=16)
@@ -116,7 +119,7 @@ def _fits(word: str, seat: Seat, proposed_by: str | None) -> bool:
     if word == policy.OTHER_PROVIDER:
         return seat.family not in (None, proposed_by)
     name = word.removeprefix(_PROFILE)
-    return word.startswith(_PROFILE) and name in (seat.family, seat.by)
+    return word.startswith(_PROFILE) and name in ((seat.family, seat.by) if seat.called is None else seat.called)
 
 
 def listed(review: Review) -> str:
@@ -237,7 +240,9 @@ def seat_of(unit: Unit, services: Services, caller: Caller, name: str, *, is_pro
     provider = services.pool.provider_of(unit, name)
     is_person = is_proved and provider is None and is_by_person(unit, services, caller, name)
     owner = name if caller.access is None else name.partition("/")[0]
-    return Seat(name, is_person, provider or family(name, caller.agent), owns=_owns(services.policy.owners, owner))
+    client = provider or family(name, caller.agent)
+    called = services.pool.called(unit, name, client)
+    return Seat(name, is_person, client, owns=_owns(services.policy.owners, owner), called=called)
 
 
 def _owns(stated: Iterable[str], name: str) -> tuple[str, ...]:
@@ -404,7 +409,8 @@ def approve_by_rule(unit: Unit, review: Review, runs: Sequence[CheckRun], now: i
     """
     known, seats = review.requirements, filled(review)
     is_free = review.state == State.PENDING and review.attention is None
-    if known is None or not is_free or any(one.is_open for one in finding_queries.list_of_review(unit, review.id)):
+    found = finding_queries.list_of_review(unit, review.id)
+    if known is None or not is_free or any(one.is_open and one.source != ADVICE for one in found):
         return review
     if known.only_checks and _have_passed(runs):
         by = ", ".join(known.by_rule)

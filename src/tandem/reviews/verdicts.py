@@ -26,7 +26,7 @@ from tandem.reviews.claim_rules import decides_for_all
 from tandem.reviews.claims import admit, take
 from tandem.reviews.context import Decision, Services, is_by_person, is_proved, tell
 from tandem.reviews.requests import SubmitVerdict, WithdrawApproval
-from tandem.reviews.rounds import Round, Verdict, objected, record_speaker, verdict_on, with_turn
+from tandem.reviews.rounds import Round, Verdict, objected, record_speaker, reset_turn, verdict_on, with_turn
 from tandem.reviews.rules import Action, Review, State, Step, allowed_actions, allowed_targets, step
 from tandem.reviews.writing import Rows
 from tandem.rulings import proof
@@ -99,6 +99,8 @@ async def submit_verdict(services: Services, caller: Caller, request: SubmitVerd
         if verdict != COMMENT:
             stands = written.state != State.PENDING
             tell(unit, services, Decision(before, current, verdict, reviewer, given.created_at, stands))
+        if ruling.looked is not None:
+            written = seats.go_on(unit, written, given.created_at)
         if facts is not None and patch_id is not None:
             written = counter_patches.offer(unit, written, given, current, facts, patch_id, caller.agent)
         notes = (*ruling.notes, *_others(written), *((facts and facts.notes) or ()))
@@ -148,8 +150,9 @@ def _step(review: Review, verdict: str, ruling: findings.Ruling, *, stands: bool
     """Where a verdict leads."""
     if not stands:
         return step(Action.TAKE_SEAT, review)
-    # A comment that a person has to look at ends the claim, as no agent goes on.
-    return step(Action.RELEASE if verdict == COMMENT and ruling.attention else _ACTIONS[verdict], review)
+    # A comment that a person has to look at ends the claim, as no agent goes on; so does that of one without a vote.
+    ends = verdict == COMMENT and (ruling.attention or ruling.looked)
+    return step(Action.RELEASE if ends else _ACTIONS[verdict], review)
 
 
 def _checked(services: Services, request: SubmitVerdict) -> str:
@@ -220,6 +223,8 @@ def _decided(services: Services, before: Review, given: Verdict, ruling: finding
             approved_round=before.round if given.verdict == APPROVED else None,
             attention=None,
         )
+    if ruling.looked is not None:
+        return reset_turn(changed.after_turn(ruling.looked))
     stated = changed._replace(
         verdict=given.verdict,
         verdict_reason=given.reason,

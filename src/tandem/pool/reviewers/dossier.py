@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, Protocol, cast
 
 from tandem.errors import InvalidInput, TandemError, TooLarge
 from tandem.pool.reviewers.lease import Claimed
-from tandem.pool.reviewers.prompt import Dossier, Listed
+from tandem.pool.reviewers.prompt import Dossier, Listed, Task
 from tandem.present.findings import together
-from tandem.reviews.finding_rules import SEVERITIES
+from tandem.reviews.finding_rules import ADVICE, SEVERITIES
 
 CONVENTION_FILES: Final = ("REVIEW.md", "AGENTS.md", "CLAUDE.md", "CONTRIBUTING.md")
 """At the root of the base branch; in this order, since the prompt has room for the beginning."""
@@ -23,6 +24,7 @@ _KEPT = 1000
 _DECIDED = "verdict"
 _PATCH = "counter_patch"
 _FINDING = "finding"
+_OF_AGENTS = ("agent", ADVICE)
 _OF_CHECK = ("name", "status", "reason", "required", "command", "exit_status", "seconds", "commit", "moved_to", "doubt")
 _LOG_CHARACTERS = 6_000
 
@@ -36,6 +38,9 @@ _SHARE = 10
 """Beyond that they are at most such a part of the rest of the prompt."""
 _TEXTS = (4_000, 1_000, 300, 80)
 """Characters of each of their texts: the most for which all of them have room."""
+
+
+_NO_PART: Final = Task()
 
 
 class Ask(Protocol):
@@ -52,20 +57,30 @@ class Ask(Protocol):
         ...
 
 
-def gather(ask: Ask, claimed: Claimed, note: Callable[[str], None]) -> Dossier:
+def gather(
+    ask: Ask, claimed: Claimed, note: Callable[[str], None], task: Task = _NO_PART, sections: Sequence[str] = ()
+) -> Dossier:
     """The history and surroundings of a review. A broker that refuses a part costs that part: the proposal counts.
 
     Args:
         ask: To the broker.
         claimed: The review.
-        note: Is told of refusals.
+        note: Is told of refusals, and of sections that are not there.
+        task: What the reviewer is asked besides.
+        sections: The headings in `REVIEW.md` whose sections are wanted.
 
     Raises:
         BrokerUnreachable: The broker does not answer.
         CallCancelled: The review is given up.
     """
-    conventions, checks = _conventions(ask, claimed), _checks(ask, claimed)
-    known = _with_findings(ask, claimed, Dossier(conventions=conventions, checks=checks), note)
+    parts, checks = _conventions(ask, claimed), _checks(ask, claimed)
+    asked = {name: _section(parts.get(CONVENTION_FILES[0], ""), name) for name in sections}
+    if lacks := [name for name, text in asked.items() if text is None]:
+        note(f"review {claimed.review_id}: REVIEW.md of the base branch has no section {', '.join(map(repr, lacks))}")
+    conventions = "\n".join(f"[{name}]\n\n{text}" for name, text in parts.items()) or None
+    known = _with_findings(
+        ask, claimed, Dossier(conventions=conventions, checks=checks, task=task._replace(sections=asked)), note
+    )
     try:
         said = _entries(ask, claimed)
         interdiff = _interdiff(ask, claimed, said)
@@ -123,7 +138,7 @@ def _with_findings(ask: Ask, claimed: Claimed, known: Dossier, note: Callable[[s
     lessons = rows("lessons", {"project": claimed.project, "files": files}, _LESSON_PAGES) if files else []
     read = sum(len(str(claimed.proposal.get(name) or "")) for name in ("diff", "description"))
     room = max(_LEAST_ROOM, (read + len(json.dumps(touched))) // _SHARE)
-    findings, used = _fitted([_open(one) for one in found if one["source"] == "agent"], room * 7 // 10)
+    findings, used = _fitted([_open(one) for one in found if one["source"] in _OF_AGENTS], room * 7 // 10)
     of_persons, more = _fitted([_open(one) for one in found if one["source"] == "person"], room * 8 // 10 - used)
     taught = [_picked(one, "file", "category", "claim", "answer", "lines") for one in reversed(lessons)]
     return known._replace(findings=findings, of_persons=of_persons, lessons=_fitted(taught, room - used - more)[0])
@@ -215,13 +230,13 @@ def _picked(entry: dict[str, Any], *names: str) -> dict[str, Any]:
 # --------------------------------------------------------------------------------------------- conventions
 
 
-def _conventions(ask: Ask, claimed: Claimed) -> str | None:
-    """What the files of the base branch say to those who work on the project; None if there are none.
+def _conventions(ask: Ask, claimed: Claimed) -> dict[str, str]:
+    """What the files of the base branch say to those who work on the project, by their names.
 
     Never those of the working folder or of the round's base: its proposer may have written them a moment ago. Links,
     and files that are no text in UTF-8, are passed over.
     """
-    parts: list[str] = []
+    parts: dict[str, str] = {}
     for name in CONVENTION_FILES:
         asked = claimed.request(round=claimed.round, path=name, side="tip")
         try:
@@ -235,5 +250,25 @@ def _conventions(ask: Ask, claimed: Claimed) -> str | None:
         lines = cast("list[str]", found.get("lines") or [])
         if content := "\n".join(lines).removeprefix("\ufeff").strip():
             left = int(found.get("total_lines") or 0) - len(lines)
-            parts.append(f"[{name}]\n\n{content}\n" + (f"[{left} more lines]\n" if left > 0 else ""))
-    return "\n".join(parts) or None
+            parts[name] = f"{content}\n" + (f"[{left} more lines]\n" if left > 0 else "")
+    return parts
+
+
+_HEADING: Final = re.compile(r"(?P<marks>#{1,6})[ \t]+(?P<title>.*?)(?:[ \t]+#+)?[ \t]*")
+_FENCE: Final = re.compile(r" {0,3}(?:```|~~~)")
+
+
+def _section(text: str, name: str) -> str | None:
+    """The section of a Markdown text below a heading, with it and its own subsections; None without that heading."""
+    found: list[str] = []
+    depth, is_code = 0, False
+    for line in text.split("\n"):
+        is_code ^= _FENCE.match(line) is not None
+        heading = None if is_code else _HEADING.fullmatch(line)
+        if heading is not None and depth and len(heading["marks"]) <= depth:
+            break
+        if heading is not None and not depth and heading["title"].casefold() == name.strip().casefold():
+            depth = len(heading["marks"])
+        if depth:
+            found.append(line)
+    return "\n".join(found).strip() or None

@@ -73,6 +73,10 @@ class ReviewJob(RunLimits):
         command: How it is called, if not by its name.
         model: The model's name; None for the program's default.
         effort: How hard the model thinks.
+        profile: Its profile; None in a pool without any.
+        sections: The headings in the project's `REVIEW.md` that it judges by; none for all.
+        rubric: What it judges, in its person's own words instead.
+        votes: Whether its verdicts count.
         prompt_template: A template of the person's own; None for ours.
         idle_seconds: How long an agent waits for a review before it ends itself.
         checks_seconds: How long it waits for a review's checks.
@@ -95,6 +99,10 @@ class ReviewJob(RunLimits):
     command: tuple[str, ...] = ()
     model: str | None = None
     effort: Effort = "high"
+    profile: str | None = None
+    sections: tuple[str, ...] = ()
+    rubric: str | None = None
+    votes: bool = True
     prompt_template: str | None = None
     idle_seconds: int
     checks_seconds: float = 0.0
@@ -112,7 +120,7 @@ class ReviewJob(RunLimits):
 def read_job(line: bytes) -> ReviewJob:
     """The job that `Job.line` wrote."""
     stated: dict[str, Any] = json.loads(line)
-    stated["command"] = tuple(stated["command"])
+    stated |= {name: tuple(stated[name]) for name in ("command", "sections")}
     return ReviewJob(**stated)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-_LOG: Final = re.compile(r"(?P<id>(?P<name>[a-z]+-r[0-9]+)-[0-9A-Za-z]+)\.log")
+_LOG: Final = re.compile(r"(?P<id>(?P<name>[a-z][a-z0-9-]*-r[0-9]+)-[0-9A-Za-z]+)\.log")
 
 
 @dataclass(frozen=True, slots=True)

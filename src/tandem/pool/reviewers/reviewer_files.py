@@ -37,13 +37,15 @@ from tandem.pool.rules import supervisor_id
 from tandem.settings import pool as pool_settings
 from tandem.settings.pool import PoolSettings
 
-REVIEWER_ID: Final = re.compile(r"[a-z]{1,20}-r[0-9]{1,9}-[0-9A-Za-z]{1,20}")
+REVIEWER_ID: Final = re.compile(r"[a-z][a-z0-9-]{0,29}-r[0-9]{1,9}-[0-9A-Za-z]{1,20}")
 """What a reviewer's id looks like: fit to be the name of a file on every system."""
 
 KEPT_LOGS: Final = 50
 """Of so many reviewers the logs are kept."""
 
-_AS_SET = tuple(one.name for one in fields(ReviewJob) if one.name in {*PoolSettings.model_fields} - {"wsl_distro"})
+_AS_SET = tuple(
+    one.name for one in fields(ReviewJob) if one.name in {*PoolSettings.model_fields} - {"wsl_distro", "profile"}
+)
 """What a job says as the settings have it; in a distribution the programs run on Windows alone."""
 
 _PRIVATE = 0o700
@@ -269,7 +271,9 @@ class SupervisorContext:
         return _folder(order.root, f"The folder of the project {order.project!r}")
 
     def _job(self, order: Order, workspace: str, scratch: Path) -> ReviewJob:
-        settings = self.settings
+        settings = self.settings.of(order.profile)
+        kind = next((one for one in settings.profile if one.name == order.profile), None)
+        rubric = () if kind is None else kind.rubric
         template = settings.prompt_template_path
         return ReviewJob(
             broker=self.broker_url,
@@ -280,6 +284,10 @@ class SupervisorContext:
             wsl_distro=settings.wsl_distro if pool_settings.THROUGH_WSL else None,
             effort=settings.reasoning_effort,
             prompt_template=None if template is None else str(template),
+            profile=order.profile,
+            sections=() if isinstance(rubric, str) else rubric,
+            rubric=rubric if isinstance(rubric, str) else None,
+            votes=kind is None or kind.voting,
             idle_seconds=round(settings.idle_timeout_seconds),
             checks_seconds=settings.checks_wait_seconds,
             # It may finish the review that it holds when its time is up.

@@ -27,7 +27,7 @@ from pydantic import TypeAdapter
 
 from tandem.bridge.keys import SECRET_VARIABLES
 from tandem.errors import ConfigInvalid, CursorExpired, InvalidSession, TandemError
-from tandem.pool.contract import Orders, PoolRules
+from tandem.pool.contract import Orders, PoolRules, ProfileRules
 from tandem.pool.reviewers import REENTRY_VARIABLE, Broker, prompt
 from tandem.pool.reviewers.lifecycle import REPORT_SECONDS, ReviewerSet
 from tandem.pool.reviewers.processes import end_marked
@@ -204,7 +204,7 @@ class Supervisor:
             "mode": settings.mode,
             "model": settings.model,
             "projects": None if self._context.projects is None else list(self._context.projects),
-            "rules": {name: getattr(settings, name) for name in PoolRules.model_fields},
+            "rules": _rules(settings),
             "idempotency_key": secrets.token_hex(16),
         }
         answer = await self._call("supervisor_register", request, _ANSWER_SECONDS)
@@ -334,6 +334,21 @@ class Supervisor:
             )
 
 
+def _rules(settings: PoolSettings) -> dict[str, Any]:
+    """What the broker runs the pool by; nothing of how its programs are called."""
+    rules = {name: getattr(settings, name) for name in PoolRules.model_fields if name != "profile"}
+    kinds = [
+        {
+            **one.model_dump(mode="json", include={*ProfileRules.model_fields}),
+            "provider": settings.of(one.name).provider,
+            "model": settings.of(one.name).model,
+        }
+        for one in settings.profile
+    ]
+    # An older broker knows none.
+    return rules | ({"profile": kinds} if kinds else {})
+
+
 def _tell_of(error: Exception, *, first: bool) -> None:
     if isinstance(error, TandemError | TimeoutError | OSError):
         _log.log(logging.WARNING if first else logging.DEBUG, "no orders from the broker: %s", error or type(error))
@@ -363,7 +378,8 @@ def _refuse_what_cannot_work(settings: PoolSettings, environment: Mapping[str, s
         )
     form = prompt.AGENT if settings.mode == "agent" else prompt.REVIEW
     prompt.load_template(settings.prompt_template_path, form)
-    program = (settings.command or (settings.provider,))[0]
     search_path = environment.get("PATH", os.defpath)
-    if not pool_settings.THROUGH_WSL and shutil.which(program, path=search_path) is None:
-        _log.warning("the reviewers' program %r is not on the PATH; until it is, they end at once", program)
+    kinds = [settings.of(one.name) for one in settings.profile] or [settings]
+    for program in dict.fromkeys((one.command or (one.provider,))[0] for one in kinds):
+        if not pool_settings.THROUGH_WSL and shutil.which(program, path=search_path) is None:
+            _log.warning("the reviewers' program %r is not on the PATH; until it is, they end at once", program)

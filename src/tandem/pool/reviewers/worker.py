@@ -76,6 +76,7 @@ from tandem.pool.reviewers.outcomes import (
 from tandem.pool.reviewers.prompt import (
     AGENT,
     REVIEW,
+    Task,
     build,
     build_agent,
     diff_in_file,
@@ -337,7 +338,9 @@ class Worker:
                 asked |= {"wait": True, "cursor": answer["cursor"], "timeout_s": min(left, _WAIT_SECONDS)}
 
     def _invocation(self, claimed: Claimed, context: RunContext, files: str, proof: RunProof) -> Invocation:
-        known = gather(self._ask, claimed, self._log.note)
+        job = self._job
+        task = Task(job.profile, job.rubric, job.votes)
+        known = gather(self._ask, claimed, self._log.note, task, job.sections)
         proof.asked.update((one["finding_id"], one["state"]) for one in known.findings.shown)
         prompt = build(
             self._template,
