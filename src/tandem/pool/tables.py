@@ -17,7 +17,6 @@ pools = record_table(
         "projects": "a JSON list; null for all that are registered",
         "paused": "why, in words",
         "paused_until": "when a pause for a provider's quota ends",
-        "profiles_out": "JSON: the profiles that start nothing, and why",
     },
 )
 
@@ -26,6 +25,7 @@ reviewers = record_table(
     Reviewer,
     Index("ix_reviewers_number", "pool_id", "incarnation", "number"),
     Index("ix_reviewers_spawned", "spawned_at", "id"),
+    partial_index("ix_reviewers_profile", "pool_id", "incarnation", "profile", "number", where="profile IS NOT NULL"),
     partial_index("ix_reviewers_live", "pool_id", where="ended_at IS NULL"),
     small=("number", "kill", "quick", "reviews_completed", "approvals", "rejections"),
     foreign={"pool_id": "pools.id"},

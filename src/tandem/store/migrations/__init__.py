@@ -16,6 +16,7 @@ REVISIONS: Final = (
     "0033_seats",
     "0034_waivers",
     "0035_first_lines",
+    "0036_profiles",
 )
 """Every revision, so that a database can be judged without importing Alembic. A test compares them."""
 
