@@ -270,7 +270,8 @@ def pool_view(unit: Unit, pool: Pool, live: list[Reviewer], now_us: int) -> Pool
         spent_today_usd=spent_usd or None,
         tokens_today=tokens,
         profiles=tuple(
-            shown(ProfileView, one, why=_why_out(unit, pool, one, now_us)) for one in pool_plan.rules_of(pool).profile
+            ProfileView(one.name, one.provider, one.model, one.voting, _why_out(unit, pool, one, now_us))
+            for one in pool_plan.rules_of(pool).profile
         ),
     )
 

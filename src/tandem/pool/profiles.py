@@ -80,7 +80,7 @@ def outs(pool: Pool) -> dict[str, Out]:
 
 def stored(found: dict[str, Out]) -> str | None:
     """As `outs` reads it."""
-    return orjson.dumps(found).decode() if found else None
+    return orjson.dumps({name: tuple(out) for name, out in found.items()}).decode() if found else None
 
 
 def failures(unit: Unit, pool: Pool, one: ProfileRules) -> int:
