@@ -91,6 +91,10 @@ def test_a_number_has_its_range(key: str, least: float, most: float) -> None:
         assert refused.details["setting"] == f"reviewer_pool.{key}"
 
 
+def _with_profile(**table: Any) -> dict[str, Any]:
+    return {"profile": [{"name": "security", **table}]}
+
+
 @pytest.mark.parametrize(
     ("table", "says"),
     [
@@ -127,6 +131,24 @@ def test_a_number_has_its_range(key: str, least: float, most: float) -> None:
         ({"log_backups": -1}, "greater than or equal to 0"),
         ({"claim_timeout_seconds": 1200}, "a setting of the broker itself"),
         ({"review_deadline_seconds": 3600}, "a setting of the broker itself"),
+        ({"profile": {"name": "security"}}, "profile: each profile is a table of a list: [[reviewer_pool.profile]]"),
+        (_with_profile(name="Security"), "profile[1].name: use 2 to 30 small letters"),
+        (_with_profile(name="codex"), "profile[1].name: 'codex' has another meaning in a policy"),
+        (_with_profile(name="other-provider"), "has another meaning in a policy"),
+        (_with_profile(path=["a"]), "profile[1]: there is no setting 'path'. Did you mean 'paths'"),
+        (_with_profile(paths="src/**"), "profile[1].paths: write it as a list of texts"),
+        (_with_profile(effort="huge"), "profile[1].effort: "),
+        (_with_profile(effort="low", provider="gemini"), "profile 'security': effort: the program of 'gemini' cannot"),
+        (_with_profile(provider="custom"), "profile 'security': the provider 'custom' needs a command"),
+        (_with_profile(model="--x"), "profile[1].model: use 1 to 100"),
+        (_with_profile(rubric=[" "]), "profile[1].rubric: write a list of headings"),
+        (_with_profile(budget_per_day=0), "profile[1].budget_per_day: Input should be greater than 0"),
+        ({"profile": [{"name": "aa"}, {"name": "aa"}]}, "profile 'aa' is there more than once"),
+        ({"profile": [{"name": "aa"}], "mode": "agent"}, "profile needs the mode 'worker'"),
+        (
+            {"profile": [{"name": "aa", "model": "o1"}], "model": "o2", "allowed_models": ["o2"]},
+            "profile 'aa': model: allowed_models has o2",
+        ),
         ({"pool_size": 3}, "there is no setting 'pool_size'. Did you mean 'min_pool_size' or 'max_pool_size'"),
     ],
 )
@@ -162,3 +184,15 @@ def test_on_windows_alone_the_workspace_in_wsl_has_to_be_stated(monkeypatch: pyt
     assert load({"enabled": True, "workspace_wsl_path": "/home/me/p"}).workspace_wsl_path == "/home/me/p"
     monkeypatch.setattr(pool_settings, "THROUGH_WSL", False)
     assert load({"enabled": True}).enabled
+
+
+def test_of_what_a_profile_leaves_out_the_pools_holds() -> None:
+    own = {"name": "own", "provider": "claude", "effort": "low"}
+    settings = load({"model": "gpt-5", "command": ["my-codex"], "profile": [{"name": "same"}, own]})
+    same, other = settings.of("same"), settings.of("own")
+    assert (same.provider, same.model, same.command, same.reasoning_effort) == ("codex", "gpt-5", ("my-codex",), "high")
+    # What is the other program's is none of its own.
+    assert (other.provider, other.model, other.command, other.reasoning_effort) == ("claude", None, (), "low")
+    assert settings.of(None) is settings
+    with pytest.raises(ConfigInvalid, match="no profile 'gone'"):
+        settings.of("gone")
