@@ -409,7 +409,7 @@ class Broker:
             "settings_changed": self._followed.waiting,
             "settings_problem": self._followed.problem,
             "program_missing": self._program_missing(),
-            "reviewer_pool": f"{pool.provider}, at most {pool.max_pool_size}" if pool.enabled else "off",
+            "reviewer_pool": _described(pool) if pool.enabled else "off",
         }
 
     def _program_missing(self) -> str | None:
@@ -417,8 +417,13 @@ class Broker:
         pool = self.settings.reviewer_pool
         if not pool.enabled or THROUGH_WSL:
             return None
-        program = (pool.command or (pool.provider,))[0]
-        return None if shutil.which(program) else program
+        programs = ((one.command or (one.provider,))[0] for one in pool.kinds())
+        return next((one for one in programs if not shutil.which(one)), None)
+
+
+def _described(pool: PoolSettings) -> str:
+    kinds = ", ".join(f"{one.name}{'' if one.voting else ' without a vote'}" for one in pool.profile)
+    return f"{pool.provider}, at most {pool.max_pool_size}" + (f", with the profiles {kinds}" if kinds else "")
 
 
 class _Server(uvicorn.Server):

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import httpx
 import pytest
 
 from tests.acceptance.reviewing import edited
 from tests.acceptance.staffed import Counter, StaffedBroker, counter, only_posix, program
+from tests.commandline import Shell
 from tests.git.sandbox import Sandbox
 
 pytestmark = only_posix
@@ -116,3 +118,11 @@ def test_a_file_that_no_profile_is_for_waits_and_says_so(project: Counter) -> No
     status = project.status(project.put_up(intent="More.", diff=diff))
     assert status["no_reviewer"]["reason"] == "no_profile"
     assert "small, large, advice" in status["no_reviewer"]["message"]
+
+
+def test_operators_see_the_profiles(project: Counter) -> None:
+    listed = Shell(project.url, project.root).run("reviewers", "list").stdout
+    assert "profile small: custom with tiny" in listed
+    assert "profile advice: custom with big, without a vote" in listed
+    page = httpx.get(f"{project.broker.url}/reviewers", follow_redirects=True).text
+    assert "advice (custom, big, no vote)" in page

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -204,3 +205,17 @@ def test_a_path_that_is_no_utf_8_is_tried_like_others(history: Inside) -> None:
     git(history.cwd, "add", "src")
     git(history.cwd, "commit", "--quiet", "--message", "odd")
     assert "a person's review (rule 'access'" in history.run("policy", "check", "HEAD").stdout
+
+
+def test_an_agent_that_this_machine_does_not_have_is_remarked(tandem: Inside) -> None:
+    needs = '["agent:security", "agent:advice", "agent:deep", "agent:codex", "agent:other-provider"]'
+    (tandem.cwd / FILE).parent.mkdir()
+    (tandem.cwd / FILE).write_text(f'[[rule]]\nname = "all"\nneeds = {needs}\n', "utf-8")
+    pool = {"profile": [{"name": "security"}, {"name": "advice", "voting": False}]}
+    told = tandem.run("policy", "check", TANDEM_REVIEWER_POOL=json.dumps(pool))
+    assert told.status == 0
+    assert told.stdout.splitlines()[1:] == [
+        "warning: rule 'all' needs agent:advice: that profile has no vote",
+        "warning: rule 'all' needs agent:deep: no profile of the pool here, and no client, is it",
+    ]
+    assert len(tandem.run("policy", "check", "--json").data["warnings"]) == 3

@@ -23,6 +23,7 @@ from tandem.rulings import git, policy_file, policy_trial
 from tandem.rulings.person import family
 from tandem.rulings.policy import AGENT, CHECKS, FILE, OTHER_PROVIDER, OWNER, PERSON, REVIEW, Facts, Policy, lines_in
 from tandem.rulings.policy_file import PolicyError
+from tandem.settings.config import load_settings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -107,7 +108,10 @@ def check(
     about = {"file": name, "sha256": policy.source, "match": policy.match, "rules": len(policy.rules)}
     if what is None and history.last is None:
         words = f"{name} has no mistake: {_counted(len(policy.rules), 'rule')}, match = {policy.match!r}"
-        return tell({"policy": about}, visible_line(words), as_json=options.as_json)
+        unknown = _unknown_agents(policy)
+        lines = (words, *(f"warning: {one}" for one in unknown))
+        told = Group(*(Text(visible_line(line)) for line in lines))
+        return tell({"policy": about, "warnings": unknown}, told, as_json=options.as_json)
     if is_review:
         tried = [_of_review(policy, what or "", options)]
         return tell({"policy": about, **_data(tried[0])}, _explained(tried[0]), as_json=options.as_json)
@@ -148,6 +152,22 @@ def _policy(file: str | None) -> tuple[str, Policy]:
         raise InvalidInput(f"{name} cannot be read: {error.strerror}.", field="policy") from error
     except PolicyError as error:
         raise InvalidInput(f"{name}, line {error.line}: {error.message}", field="policy", line=error.line) from None
+
+
+def _unknown_agents(policy: Policy) -> list[str]:
+    """The agents that rules name and this machine has not: its pool no profile, and no client is called so."""
+    kinds = {one.name: one for one in load_settings().settings.reviewer_pool.profile}
+    found: dict[str, str] = {}
+    for rule in policy.rules:
+        for need in rule.needs:
+            prefix, _, name = need.partition(":")
+            if prefix != AGENT or need == OTHER_PROVIDER or not name or name in found or family(name) is not None:
+                continue
+            if name not in kinds:
+                found[name] = f"rule '{rule.name}' needs {need}: no profile of the pool here, and no client, is it"
+            elif not kinds[name].voting:
+                found[name] = f"rule '{rule.name}' needs {need}: that profile has no vote"
+    return [*found.values()]
 
 
 def _listed(

@@ -107,8 +107,10 @@ def _check_profile_name(name: str) -> str:
 
 
 def _check_rubric(value: object) -> object:
-    texts = cast("tuple[object, ...]", (value,) if isinstance(value, str) else value)
-    if not isinstance(texts, list | tuple) or not all(isinstance(one, str) and one.strip() for one in texts):
+    texts: Any = (value,) if isinstance(value, str) else value
+    if not isinstance(texts, list | tuple) or not all(
+        isinstance(one, str) and one.strip() for one in cast("tuple[object, ...]", texts)
+    ):
         raise ValueError("write a list of headings, such as ['Security'], or a text")
     return value
 
@@ -332,6 +334,10 @@ class PoolSettings(BaseModel):
                 raise ValueError(f"{where}: effort: the program of '{_NO_EFFORT}' cannot be told; leave it out")
             if self.allowed_models and own.model not in self.allowed_models:
                 raise ValueError(f"{where}: model: allowed_models has {', '.join(self.allowed_models)}; set one")
+
+    def kinds(self) -> list[Self]:
+        """The settings by which reviewers run: of each profile, or the pool's own."""
+        return [self.of(one.name) for one in self.profile] or [self]
 
     def of(self, profile: str | None) -> Self:
         """The settings by which a profile's reviewers run; the pool's own for None.

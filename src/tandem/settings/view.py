@@ -47,6 +47,8 @@ def shown(key: str, value: Any) -> Any:
     if isinstance(plain, dict):
         table = cast("dict[str, Any]", plain)
         return {name: shown(name, inner) for name, inner in table.items()}
+    if key == "profile":
+        return [shown("", one) for one in plain]
     if key in _COMMANDS:
         return [*_without_secrets(plain)]
     return plain

@@ -341,7 +341,15 @@ def _pools(pools: Sequence[contract.PoolView]) -> Drawable:
             onward = ". Resume now: tandem reviewers resume" if pool.state in inbox.PAUSED else ""
             words = f"  {pool.provider} on {pool.host} starts nothing{until}: {pool.why.removesuffix('.')}{onward}"
             reasons.append(plain(words, parts.STYLES.get(pool.state, "")))
+        reasons += [_profile(one) for one in pool.profiles if pool.state != "ended"]
     return Group(parts.table("PoolView", pools), *reasons)
+
+
+def _profile(one: contract.ProfileView) -> Text:
+    model = f" with {one.model}" if one.model else ""
+    vote = "" if one.voting else ", without a vote"
+    why = f"; starts nothing: {one.why.removesuffix('.')}" if one.why else ""
+    return plain(f"  profile {one.name}: {one.provider}{model}{vote}{why}", "yellow" if one.why else "dim")
 
 
 def _reviewers(reviewers: Sequence[contract.ReviewerView]) -> Iterator[Drawable]:

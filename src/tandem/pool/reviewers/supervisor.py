@@ -379,7 +379,6 @@ def _refuse_what_cannot_work(settings: PoolSettings, environment: Mapping[str, s
     form = prompt.AGENT if settings.mode == "agent" else prompt.REVIEW
     prompt.load_template(settings.prompt_template_path, form)
     search_path = environment.get("PATH", os.defpath)
-    kinds = [settings.of(one.name) for one in settings.profile] or [settings]
-    for program in dict.fromkeys((one.command or (one.provider,))[0] for one in kinds):
+    for program in dict.fromkeys((one.command or (one.provider,))[0] for one in settings.kinds()):
         if not pool_settings.THROUGH_WSL and shutil.which(program, path=search_path) is None:
             _log.warning("the reviewers' program %r is not on the PATH; until it is, they end at once", program)

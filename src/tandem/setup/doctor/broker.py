@@ -315,7 +315,14 @@ async def check_reviewers(here: DoctorContext) -> list[Finding]:
     except TandemError as error:
         return [problem("reviewers", f"The pool cannot be asked: {error.message}", "tandem reviewers list")]
     stopped = [_stopped(pool) for pool in pools if pool.get("state") not in ("running", "ended")]
+    kinds = [one for pool in pools if pool.get("state") == "running" for one in pool.get("profiles", ())]
+    stopped += [_left_out(one) for one in kinds if one["why"]]
     return stopped or [ok("reviewers", f"Reviewers come by themselves: {here.facts['reviewer_pool']}.")]
+
+
+def _left_out(profile: Mapping[str, Any]) -> Finding:
+    said = f"The profile '{profile['name']}' of the pool starts nothing: {profile['why']}."
+    return problem("reviewers", said, "remove the cause, then: tandem reviewers resume")
 
 
 def _not_found(program: str) -> Finding:
