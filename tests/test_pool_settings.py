@@ -191,7 +191,7 @@ def test_of_what_a_profile_leaves_out_the_pools_holds() -> None:
     settings = load({"model": "gpt-5", "command": ["my-codex"], "profile": [{"name": "same"}, own]})
     same, other = settings.of("same"), settings.of("own")
     assert (same.provider, same.model, same.command, same.reasoning_effort) == ("codex", "gpt-5", ("my-codex",), "high")
-    # What is the other program's is none of its own.
+    # The other program's are none of its own.
     assert (other.provider, other.model, other.command, other.reasoning_effort) == ("claude", None, (), "low")
     assert settings.of(None) is settings
     with pytest.raises(ConfigInvalid, match="no profile 'gone'"):

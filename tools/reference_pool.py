@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from pydantic import BaseModel
+
 from reference_parts import (
     Undocumented,
     code,
@@ -30,7 +32,7 @@ from tandem.pool.rules import DrainReason, ProjectQueue, Reviewer, ReviewerState
 from tandem.reviews import claim_rules as claims
 from tandem.server.catalogue import REGISTRY
 from tandem.settings import names
-from tandem.settings.pool import PoolSettings
+from tandem.settings.pool import PoolSettings, ProfileSettings
 
 _SUBJECT: Final = "tandem.pool."
 """The package whose requests are those of pools."""
@@ -68,7 +70,8 @@ def reviewer_pool() -> str:
     Raises:
         Undocumented: A setting, an outcome, a state, a reason, a field or a variable has no words.
     """
-    missing = [f"reviewer_pool.{name}" for name, field in PoolSettings.model_fields.items() if not field.description]
+    fields = (*PoolSettings.model_fields.items(), *ProfileSettings.model_fields.items())
+    missing = [f"reviewer_pool.{name}" for name, field in fields if not field.description]
     for kind in (Outcome, ReviewerState, DrainReason, WorkerExit):
         missing += [f"{kind.__name__} {one!r}" for one in kind if one not in member_docs(kind)]
     answer: dict[str, dict[str, Any]] = verdicts.SCHEMA["properties"]
@@ -79,8 +82,9 @@ def reviewer_pool() -> str:
         raise Undocumented(missing)
     return rendered(
         "reviewer-pool.md",
-        settings=_settings(advanced=False),
-        advanced=_settings(advanced=True),
+        settings=_settings(PoolSettings, advanced=False),
+        advanced=_settings(PoolSettings, advanced=True),
+        profiles=_settings(ProfileSettings, advanced=False),
         outcome={str(one): about for one, about in member_docs(Outcome).items()},
         states=_named("state", "meaning", member_docs(ReviewerState)),
         live=_seconds(rules.LIVE_SECONDS),
@@ -113,8 +117,8 @@ def _named(what: str, about: str, meanings: Mapping[Any, str]) -> str:
     return table((what, about), ((f"`{one}`", meaning) for one, meaning in meanings.items()))
 
 
-def _settings(*, advanced: bool) -> str:
-    schema: dict[str, dict[str, Any]] = PoolSettings.model_json_schema()["properties"]
+def _settings(of: type[BaseModel], *, advanced: bool) -> str:
+    schema: dict[str, dict[str, Any]] = of.model_json_schema()["properties"]
     rows = (
         (
             f"`{name}`",
@@ -124,7 +128,7 @@ def _settings(*, advanced: bool) -> str:
             one["description"],
         )
         for name, one in schema.items()
-        if names.has(PoolSettings, name, names.Mark.ADVANCED) is advanced
+        if names.has(of, name, names.Mark.ADVANCED) is advanced
     )
     return table(("setting", "type", "default", "limits", "description"), rows)
 

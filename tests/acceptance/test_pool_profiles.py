@@ -130,7 +130,7 @@ def test_nor_by_a_pool_without_profiles(shop: Desk, repo: Sandbox) -> None:
     steward = started(shop)
     review = shop.put_up(diff=edited(), agent_type="codex")
     assert team(steward) == []
-    assert "codex gives what is missing" in shop.status(review)["no_reviewer"]["message"]
+    assert "codex gives the approval that is missing" in shop.status(review)["no_reviewer"]["message"]
     shop.put_up(diff=edited("b.txt"), agent_type="claude-code")
     assert team(steward) == ["codex"]
 

@@ -1,4 +1,4 @@
-"""Profiles whose reviewers are real, with a scripted program: what it is told, and what comes of it."""
+"""Profiles whose reviewers are real, with a scripted program: its prompt, and the end of its reviews."""
 
 from __future__ import annotations
 

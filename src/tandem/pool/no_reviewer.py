@@ -126,7 +126,7 @@ def _none_fits(pool: Pool, review: Review) -> NoReviewer:
     named = ", ".join(one.name for one in profiles.of(pool) if one.name)
     whose = f"No profile ({named})" if named else pool.provider
     left = seats.listed(review)
-    why = f"gives what is missing: {left}" if left else "is for this review, or may try it again"
+    why = f"gives the approval that is missing: {left}" if left else "is for this review, or may try it again"
     return _stuck(
         "no_profile",
         f"No reviewer is started on {pool.host}. {whose} {why}.",

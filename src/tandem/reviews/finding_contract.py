@@ -174,7 +174,11 @@ class FindingView:
     ]
     severity: Annotated[str, Field(description="`blocker`, `major`, `minor` or `nit`."), Shown("name")]
     blocking: Annotated[bool, Field(description="Whether it keeps the approval back.")]
-    source: Annotated[str, Field(description="Who found it: `person`, `agent` or `check`."), Shown("name")]
+    source: Annotated[
+        str,
+        Field(description="Who found it: `person`, `agent`, `check`, or `advice` (a reviewer without a vote)."),
+        Shown("name"),
+    ]
     author: Annotated[str, Field(description="Who found it.")]
     file: Annotated[str | None, Field(description="The file; null for the whole change."), Shown("path")]
     line: Annotated[int | None, Field(description="The first line, from 1; null for the whole file.")]

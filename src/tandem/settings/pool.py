@@ -122,7 +122,7 @@ def _tables(value: object) -> object:
 
 
 class ProfileSettings(BaseModel):
-    """One kind of reviewers of the pool; of what it leaves out the pool's holds."""
+    """One kind of reviewers of the pool; the pool's settings hold for all that it leaves out."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
@@ -136,7 +136,7 @@ class ProfileSettings(BaseModel):
     model: Model = Field(default=None, description="The model; of another provider than the pool's: its default.")
     effort: Effort | None = Field(default=None, description="How hard the model thinks; Gemini CLI cannot be told.")
     rubric: Annotated[tuple[str, ...] | str, BeforeValidator(_check_rubric)] = Field(
-        default=(), description="What it judges: a list of headings in `REVIEW.md`, or a text."
+        default=(), description="The subject that it judges: a list of headings in `REVIEW.md`, or a text."
     )
     paths: Words = Field(default=(), description="Patterns: it takes only reviews that change such a path.")
     projects: Words = Field(default=(), description="It takes only reviews of these projects.")

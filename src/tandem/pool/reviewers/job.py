@@ -75,7 +75,7 @@ class ReviewJob(RunLimits):
         effort: How hard the model thinks.
         profile: Its profile; None in a pool without any.
         sections: The headings in the project's `REVIEW.md` that it judges by; none for all.
-        rubric: What it judges, in its person's own words instead.
+        rubric: The subject that it judges, in its person's own words instead.
         votes: Whether its verdicts count.
         prompt_template: A template of the person's own; None for ours.
         idle_seconds: How long an agent waits for a review before it ends itself.

@@ -176,7 +176,7 @@ class Task(NamedTuple):
 
     Attributes:
         profile: The profile's name; None in a pool without any.
-        rubric: What it judges, in its person's words; None where sections say it, or nothing does.
+        rubric: The subject that it judges, in its person's words; None where sections say it, or nothing does.
         votes: Whether its verdict counts.
         sections: The sections of `REVIEW.md` that it judges by, by their headings; None for one that is not there.
     """
