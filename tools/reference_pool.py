@@ -38,7 +38,11 @@ _SUBJECT: Final = "tandem.pool."
 """The package whose requests are those of pools."""
 _OF_REVIEWS: Final = ("retry_review",)
 """Operations on reviews that only a pool makes necessary."""
-_OWN_TYPES: Final = {"prompt_template_path": "file or null", "workspace_wsl_path": "folder or null"}
+_OWN_TYPES: Final = {
+    "prompt_template_path": "file or null",
+    "workspace_wsl_path": "folder or null",
+    "profile": "list of [tables](#profiles)",
+}
 _SHOWN_OPENINGS: Final = 8
 _SHOWN_PENDING: Final = (1, 2, 3, 4, 7, 10, 13)
 

@@ -64,10 +64,9 @@ class NoReviewer:
         Field(
             description=(
                 "`paused`, `budget`, `circuit_open`, `pool_lost`, `not_logged_in`, `program_missing`, `no_pool` (a "
-                "person or another agent reviews it), `no_profile` (no reviewer of the pool could give a missing approval), "
-                "`person` (the project's policy asks for one), `quiet_hours`, "
-                "`rate_limited` (the provider's quota), `failed` (the last run gave no verdict), or `silent` (its "
-                "program neither writes nor uses the processor)."
+                "person or another agent reviews it), `no_profile` (no reviewer of the pool fits), `person` (the "
+                "project's policy asks for one), `quiet_hours`, `rate_limited` (the provider's quota), `failed` (the "
+                "last run gave no verdict), or `silent` (its program neither writes nor uses the processor)."
             )
         ),
         Shown("hidden"),

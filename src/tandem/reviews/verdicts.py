@@ -99,13 +99,12 @@ async def submit_verdict(services: Services, caller: Caller, request: SubmitVerd
         if verdict != COMMENT:
             stands = written.state != State.PENDING
             tell(unit, services, Decision(before, current, verdict, reviewer, given.created_at, stands))
-        if ruling.looked is not None:
-            written = seats.go_on(unit, written, given.created_at)
+        written = seats.go_on(unit, written, given.created_at) if ruling.looked else written
         if facts is not None and patch_id is not None:
             written = counter_patches.offer(unit, written, given, current, facts, patch_id, caller.agent)
         notes = (*ruling.notes, *_others(written), *((facts and facts.notes) or ()))
-        ids = {"verdict_id": verdict_id, "counter_patch_id": patch_id}
-        return views.answer(VerdictGiven, services.waits, unit, written, verdict=verdict, notes=notes, **ids)
+        ids = {"verdict_id": given.id, "counter_patch_id": patch_id, "verdict": verdict}
+        return views.answer(VerdictGiven, services.waits, unit, written, notes=notes, **ids)
 
     return await transact(services, caller, work, works_on=(request.review_id,) if asked in _OF_ONE_REVIEW else ())
 
