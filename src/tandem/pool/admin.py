@@ -126,11 +126,8 @@ async def spawn_reviewer(services: Services, caller: Caller, request: SpawnRevie
         events.lock(unit)
         now = services.clock.now_us()
         pool = _pool_for(unit, services, project, now)
-        kinds = [one for one in profiles.of(pool) if not one.projects or project in one.projects]
-        if not kinds:
-            raise PoolDisabled(f"No profile of the pool is for '{project}'.", why="no profile is for the project")
-        first = min(kinds, key=lambda one: profiles.opens_at(unit, pool, one, now))
-        requested = pool_plan.request(unit, pool, project, by=actor, now_us=now, profile=first.name)
+        kind = _kind_for(unit, pool, project, now)
+        requested = pool_plan.request(unit, pool, project, by=actor, now_us=now, profile=kind.name)
         return reviewer_view(requested, None)
 
     asked = await transact(services, caller, work)
@@ -252,6 +249,16 @@ def _pool_for(unit: Unit, services: Services, project: str, now_us: int) -> Pool
         else:
             return pool
     raise refusals[0]
+
+
+def _kind_for(unit: Unit, pool: Pool, project: str, now_us: int) -> ProfileRules:
+    """The first profile that may start a reviewer for a project."""
+    kinds = [one for one in profiles.of(pool) if not one.projects or project in one.projects]
+    found = next((one for one in kinds if profiles.opens_at(unit, pool, one, now_us) <= now_us), None)
+    if found is None:
+        why = next((_why_out(unit, pool, one, now_us) for one in kinds), None) or "no profile is for this project"
+        raise PoolDisabled(f"No reviewer can be started: {why}.", why=why)
+    return found
 
 
 def pool_view(unit: Unit, pool: Pool, live: list[Reviewer], now_us: int) -> PoolView:

@@ -214,7 +214,8 @@ def _demands(
         served &= set(orjson.loads(pool.projects))
     waiting = [one for one in reviews.list_waiting(unit, now_us) if one.review.project in served]
     pools = [one for one in reviewers.list_pools(unit) if one.is_live(now_us) and one.id != pool.id] + [pool]
-    awaits = {one.review.id for one in waiting if profiles.awaited(unit, pools, one, now_us) is not None}
+    advisers = profiles.advisers(unit, pools, now_us)
+    awaits = {one.review.id for one in waiting if profiles.is_awaited(advisers, one)}
     kinds = {(one.id, kind.name): (one, kind) for one in pools for kind in profiles.of(one)}
     working = [
         (one, kinds[key])

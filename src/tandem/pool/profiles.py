@@ -16,7 +16,16 @@ from tandem.contract.access import Names
 from tandem.core.clock import MICROSECONDS, utc_day
 from tandem.pool import queries as reviewers
 from tandem.pool.contract import PoolRules, ProfileRules
-from tandem.pool.rules import CIRCUIT_FAILURES, PauseKind, Pool, Reviewer, circuit_seconds, failures_in_a_row, start_at
+from tandem.pool.rules import (
+    CIRCUIT_FAILURES,
+    LIVE_SECONDS,
+    PauseKind,
+    Pool,
+    Reviewer,
+    circuit_seconds,
+    failures_in_a_row,
+    start_at,
+)
 from tandem.reviews import queries as reviews
 from tandem.reviews import seats
 from tandem.reviews.queries import Waiting
@@ -50,7 +59,7 @@ class Out(NamedTuple):
         return self.until is not None and self.until <= now_us
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=256)
 def _parsed(rules: str) -> PoolRules:
     return PoolRules.model_validate_json(rules)
 
@@ -123,16 +132,19 @@ def suits(pool: Pool, one: ProfileRules, waiting: Waiting, who: str = "") -> boo
     return not one.voting or seats.gives(review, seat, Names.of(who, by_token=False))
 
 
-def awaited(unit: Unit, pools: Iterable[Pool], waiting: Waiting, now_us: int) -> ProfileRules | None:
-    """The profile without a vote whose turn at a review comes first; None if none can have it now."""
-    for pool in pools:
-        if pool.paused is not None or not pool.is_live(now_us):
-            continue
-        for one in of(pool):
-            is_due = not one.voting and suits(pool, one, waiting)
-            if is_due and one.name not in outs(pool) and not failures(unit, pool, one):
-                return one
-    return None
+def advisers(unit: Unit, pools: Iterable[Pool], now_us: int) -> list[tuple[Pool, ProfileRules]]:
+    """The profiles without a vote of which a reviewer may come now, each with its pool."""
+    kinds = ((pool, one) for pool in pools if pool.paused is None and pool.is_live(now_us) for one in of(pool))
+    return [
+        (pool, one)
+        for pool, one in kinds
+        if not one.voting and one.name not in outs(pool) and not failures(unit, pool, one)
+    ]
+
+
+def is_awaited(found: Iterable[tuple[Pool, ProfileRules]], waiting: Waiting) -> bool:
+    """Whether one of these advisers has its turn at a review before those that vote."""
+    return any(suits(pool, one, waiting) for pool, one in found)
 
 
 # --------------------------------------------------------------------------- what reviews ask of their reviewers
@@ -169,4 +181,5 @@ def takes(unit: Unit, review: Review, who: str, now_us: int) -> bool:
     waiting = reviews.get_waiting(unit, review)
     if pool is None or one is None or one.name in outs(pool) or not suits(pool, one, waiting, who):
         return False
-    return not one.voting or awaited(unit, reviewers.list_pools(unit), waiting, now_us) is None
+    live = reviewers.list_heard(unit, now_us - LIVE_SECONDS * MICROSECONDS)
+    return not one.voting or not is_awaited(advisers(unit, live, now_us), waiting)

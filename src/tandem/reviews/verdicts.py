@@ -223,7 +223,7 @@ def _decided(services: Services, before: Review, given: Verdict, ruling: finding
             attention=None,
         )
     if ruling.looked is not None:
-        return reset_turn(changed.after_turn(ruling.looked))
+        return reset_turn(changed.after_turn(ruling.looked)._replace(attempts=0, not_before=None))
     stated = changed._replace(
         verdict=given.verdict,
         verdict_reason=given.reason,
