@@ -153,11 +153,11 @@ def is_awaited(found: Iterable[tuple[Pool, ProfileRules]], waiting: Waiting) -> 
 def called(unit: Unit, who: str, client: str | None) -> tuple[str, ...]:
     """The names by which a policy may ask for an agent.
 
-    A pool's reviewer has those of its profile and its client. An outside agent has its own, and its client's; but not
+    A pool's reviewer that has not ended has those of its profile and its client. An outside agent has its own, and its client's; but not
     one that a profile has, of whichever pool: only the pool's own reviewers are of a profile.
     """
     found = reviewers.find(unit, who)
-    if found is not None:
+    if found is not None and found.ended_at is None:
         return tuple(name for name in (found.profile, found.provider, who) if name)
     taken = {one.name for pool in reviewers.list_pools(unit) for one in rules_of(pool).profile}
     return tuple(name for name in (client, who) if name and name not in taken)
