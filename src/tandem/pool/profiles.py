@@ -153,8 +153,8 @@ def is_awaited(found: Iterable[tuple[Pool, ProfileRules]], waiting: Waiting) -> 
 def called(unit: Unit, who: str, client: str | None) -> tuple[str, ...]:
     """The names by which a policy may ask for an agent.
 
-    A pool's reviewer that has not ended has those of its profile and its client. An outside agent has its own, and its client's; but not
-    one that a profile has, of whichever pool: only the pool's own reviewers are of a profile.
+    A pool's reviewer that has not ended has those of its profile and its client. An outside agent has its own, and its
+    client's; but not one that a profile has, of whichever pool: only the pool's own reviewers are of a profile.
     """
     found = reviewers.find(unit, who)
     if found is not None and found.ended_at is None:
