@@ -31,8 +31,8 @@ OPEN = {
     """,
     "what people, agents and programs write for others to read": """
         affected_files attention body changes claim data definition delta failure feature file ground host intent lines
-        metadata needs notes path paused phase plan reason rework root seats settled_reason suggestion task
-        verdict_reason waived
+        looked metadata needs notes path paused phase plan profile profiles_out reason rework root seats settled_reason
+        suggestion task verdict_reason waived
     """,
     "commands of files in the repository": "command",
     "URLs in which no password is taken (`mirror`)": "mirror",
