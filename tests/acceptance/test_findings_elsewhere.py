@@ -129,59 +129,6 @@ def test_p11_a_finding_goes_on_with_a_change_that_makes_its_lines_again_among_ot
     assert found(shop, shop.put_up(diff=edited(line=8, text="more"))) == []
 
 
-def added(path: str, *lines: str) -> str:
-    """A diff that adds a file."""
-    body = "".join(f"+{line}\n" for line in lines)
-    header = f"diff --git a/{path} b/{path}\nnew file mode 100644\n--- /dev/null\n+++ b/{path}\n"
-    return f"{header}@@ -0,0 +1,{len(lines)} @@\n{body}"
-
-
-CODE = (
-    "def pay(total):",
-    "    cents = total * 100",
-    "    if total:",
-    "        send(cents)",
-    "    }",
-    "    return cents",
-)
-
-
-@ON_BOTH_DATABASES
-@pytest.mark.parametrize("ended", ["closed", "open"])
-@pytest.mark.parametrize(
-    ("line", "lines"),
-    [
-        pytest.param(2, ("import x", *CODE[:1], "", *CODE[1:], "x()"), id="lines-that-tell-among-others"),
-        pytest.param(5, CODE, id="a-bracket-with-the-same-lines-around"),
-    ],
-)
-def test_p11_a_finding_goes_on_with_a_copy_of_its_lines_at_another_path(
-    agents: AgentDesk, shop: Desk, line: int, lines: tuple[str, ...], ended: str
-):
-    review, two = shop.put_up(diff=added("pay.py", *CODE)), {"line": line, "end_line": line + (line == 2)}
-    agents.decide(review, "changes_requested", findings=[{**MAJOR, "file": "pay.py", **two}])
-    if ended == "closed":
-        shop.do("close_review", review_id=review)
-    other = shop.put_up(diff=added("lib/billing.py", *lines))
-    (kept,) = found(shop, other)
-    assert (kept["file"], kept["line"], kept["blocking"]) == ("lib/billing.py", lines.index(CODE[line - 1]) + 1, True)
-    agents.refused(
-        "OPEN_FINDINGS", "submit_verdict", review_id=other, verdict="approved", reviewer_id=OTHER, claim=True
-    )
-    # Of both there comes one again, and once.
-    shop.do("close_review", review_id=other)
-    last = shop.put_up(diff=added("lib/third.py", *CODE))
-    (again,) = found(shop, last)
-    assert (again["file"], again["line"]) == ("lib/third.py", line)
-
-
-def test_p11_lines_that_any_file_has_bring_no_finding_of_another_file(agents: AgentDesk, shop: Desk):
-    review = shop.put_up(diff=added("pay.py", *CODE))
-    agents.decide(review, "changes_requested", findings=[{**MAJOR, "file": "pay.py", "line": 5}])
-    shop.do("close_review", review_id=review)
-    assert found(shop, shop.put_up(diff=added("other.c", "int main() {", "    run();", "    }", "/* end */"))) == []
-
-
 @pytest.mark.parametrize("way", ["twin", "revised", "retried"])
 def test_p11_a_proposer_who_closes_a_review_rids_no_other_of_its_findings(agents: AgentDesk, shop: Desk, way: str):
     review = shop.put_up(diff=edited())
@@ -258,7 +205,7 @@ def test_p11_a_fault_that_comes_back_is_open_again(agents: AgentDesk, shop: Desk
     answered(shop, review, named[0], "fixed")
     agents.decide(review, "approved", answers=[{"finding_id": one, "answer": "verified"} for one in named])
     # A round that leaves it corrected says nothing.
-    shop.revise(review, diff=edited(text="best") + edited("b.txt"))
+    shop.revise(review, diff=edited(text="best") + edited("b.txt", text="else"))
     assert [one["state"] for one in found(shop, review)] == ["verified", "verified"]
     digest = shop.revise(review, diff=again)["digest"]
     back, other = found(shop, review)

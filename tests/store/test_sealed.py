@@ -26,8 +26,8 @@ OPEN = {
         speaker_kind severity side state status threshold turn verdict
     """,
     "digests of visible contents, keyed digests, and those in tables without events": """
-        blob blob_after blob_before body_hash command_hash digest event_hash fingerprint first_line hash inverse
-        key_check login_hash previous setup source
+        blob blob_after blob_before body_hash command_hash digest event_hash fingerprint hash inverse key_check
+        login_hash previous setup source telling
     """,
     "what people, agents and programs write for others to read": """
         affected_files attention body changes claim data definition delta failure feature file ground host intent lines

@@ -65,8 +65,8 @@ class Content(ValidatedContent):
         ground: What it stands on; None where there is no repository.
         places: Where the findings of other reviews stand in it that it goes on with, by their ids.
         policy: The project's policy, as the base branch's tip has it; None if it has none.
-        again: Ids of findings of reviews that ended without approval whose lines it makes as they were.
-        returned: Ids of the findings whose lines it has as they were, after they had changed.
+        again: Ids of findings of other reviews that are not approved, whose lines it makes again.
+        returned: The findings of its own review whose lines it brings back, by their ids, each with the file.
         rebases: The round of its review that it is a rebase of, where approvals carry over to one; else None.
     """
 
@@ -77,7 +77,7 @@ class Content(ValidatedContent):
     policy: grounds.Rules | None = None
     places: Mapping[str, Place] = field(default_factory=dict[str, Place])
     again: frozenset[str] = frozenset()
-    returned: frozenset[str] = frozenset()
+    returned: Mapping[str, str | None] = field(default_factory=dict[str, "str | None"])
     rebases: int | None = None
 
 

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from tandem.access.tokens import AccessContext
-from tandem.contract.access import folded
 from tandem.contract.caller import Caller
 from tandem.core.secret_key import Tokens
 from tandem.git.changes import Change
@@ -78,7 +77,7 @@ def tell(unit: Unit, services: Services, decision: Decision) -> None:
 def is_by_person(unit: Unit, services: Services, caller: Caller, who: str) -> bool:
     """Whether it is a person's word; on a trusted broker only the name of a known client says that it is none."""
     names = (caller.agent or "", who) if caller.access is None else ()
-    is_agent = any(folded(name).partition("/")[0] in person.CLIENTS.values() for name in names)
+    is_agent = person.family(*names) is not None
     return decides_for_all(caller) and not is_agent and services.pool.project_of(unit, who) is None
 
 

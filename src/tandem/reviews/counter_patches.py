@@ -73,6 +73,8 @@ async def accept_counter_patch(services: Services, caller: Caller, request: Acce
         current = reviews.get_round(unit, before.id, before.round)
         new_round = replace(_accepted_round(unit, current, patch, facts, now), accepted_by=accepted_by)
         after = seats.begun(after, new_round, facts, before)
+        stopped, findings = carried.of_round(unit, services, before, after, facts)
+        after = after if stays_held else stopped
         written = writing.change_review(
             unit,
             before,
@@ -83,7 +85,7 @@ async def accept_counter_patch(services: Services, caller: Caller, request: Acce
             rows=Rows(
                 round=new_round,
                 decision=CounterPatchEnd(patch.id, ACCEPTED, request.reason, now),
-                findings=carried.reopened(unit, before, facts),
+                findings=findings,
             ),
         )
         written = checks.begin(unit, written, facts)

@@ -12,7 +12,6 @@ from tandem.errors import NotFound, TooLarge
 from tandem.git.changes import Change
 from tandem.reviews import finding_rules, tables
 from tandem.reviews.finding_rules import OVER, Finding, is_grave
-from tandem.reviews.rules import Review
 from tandem.store.base import Unit
 from tandem.store.keys import keys_table, list_by_keys
 from tandem.store.statement import Statement, equal
@@ -99,27 +98,17 @@ def _of_files(which: _Which, count: int) -> Statement:
     return Statement(_standing(which, source, _c.round, same))
 
 
-@cache
-def _left(count: int) -> Statement:
-    keys = keys_table(count, "path")
-    there = and_(_c.project == bindparam("project"), _c.path == keys.c.path)
-    on_lines = and_(_f.review_id == _c.review_id, _f.file == _c.path, _f.side == "new", _f.line.is_not(None))
-    source = keys.join(tables.contested_files, there).join(tables.findings, on_lines)
-    found = select(tables.findings).distinct().select_from(source).join(tables.reviews, _r.id == _f.review_id)
-    return Statement(found.where(_f.source != "check", _is_open, _unapproved).limit(bindparam("limit")))
-
-
-_with_lines = text(f"findings.{tables.WITH_LINES}")
 _any = Statement(select(_f.id).where(_f.project == bindparam("project")).limit(1))
 
 
 @cache
-def _with_first_line(count: int) -> Statement:
-    keys = keys_table(count, "first_line")
-    there = and_(_f.project == bindparam("project"), _f.first_line == keys.c.first_line, _with_lines)
+def _telling(count: int) -> Statement:
+    keys = keys_table(count, "telling")
+    is_telling = text(f"findings.{tables.TELLING}")
+    there = and_(_f.project == bindparam("project"), _f.telling == keys.c.telling, is_telling)
     source = keys.join(tables.findings, there).join(tables.reviews, _r.id == _f.review_id)
     stands = case((and_(_is_open, _unapproved), 1), else_=0)
-    is_found = (_f.source != "check", _f.side == "new", or_(_is_open, _is_over))
+    is_found = (_f.source != "check", or_(_is_open, _is_over), _f.review_id != bindparam("but"))
     return Statement(select(tables.findings, stands).select_from(source).where(*is_found).limit(bindparam("limit")))
 
 
@@ -189,18 +178,10 @@ def is_doubtful(unit: Unit, one: Finding) -> bool:
     return said.casefold() != known.casefold()
 
 
-def list_elsewhere(unit: Unit, review: Review, changes: Sequence[Change]) -> list[Finding]:
+def list_elsewhere(unit: Unit, project: str, digest: str | None, changes: Sequence[Change], but: str) -> list[Finding]:
     """The findings of other reviews that stand on the same content, or a part of it; agents' not where approved."""
-    found = _list(unit, "elsewhere", review.project, review.digest, changes, but=review.id)
+    found = _list(unit, "elsewhere", project, digest, changes, but=but)
     return [one for one, stands in found if stands]
-
-
-def list_left(unit: Unit, project: str, paths: Iterable[str]) -> list[Finding]:
-    """The open findings on lines of some files, in other reviews that are not approved."""
-    keys = [(path,) for path in paths]
-    return [
-        Finding(*row) for some in list_by_keys(unit, _left, ("path",), keys, _MOST, project=project) for row in some
-    ]
 
 
 def has_any(unit: Unit, project: str) -> bool:
@@ -208,19 +189,24 @@ def has_any(unit: Unit, project: str) -> bool:
     return bool(unit.all(_any, project=project))
 
 
-def list_with_lines(unit: Unit, project: str, first_lines: Iterable[str]) -> list[tuple[Finding, Finding]]:
-    """The open findings in reviews that are not approved, in any file, whose lines begin with one of some lines.
+def list_telling(unit: Unit, project: str, keys: Iterable[str], but: str) -> list[tuple[Finding, Finding]]:
+    """The open findings in other reviews that are not approved which have one of some lines as the most telling.
 
-    Of one that went on to another review the newest counts, which may have been settled; each with the oldest, whose
+    Of one that went on to another review the newest counts, and none that was upheld; each with the oldest, whose
     fingerprint is that of its own file.
     """
-    keys, found = [(one,) for one in first_lines], dict[str, tuple[Finding, bool]]()
-    for some in list_by_keys(unit, _with_first_line, ("first_line",), keys, _MOST, project=project):
-        found |= {row[0]: (Finding(*row[:-1]), bool(row[-1])) for row in some}
-    known = sorted(found.values(), key=lambda one: (one[0].seq, one[0].position))
-    newest = {one.identity[1:]: (one, stands) for one, stands in known}
-    oldest = {one.identity[1:]: one for one, _ in reversed(known)}
-    return [(one, oldest[one.identity[1:]]) for one, stands in newest.values() if stands]
+    rows = list_by_keys(unit, _telling, ("telling",), [(one,) for one in keys], _MOST, project=project, but=but)
+    found = {row[0]: (Finding(*row[:-1]), bool(row[-1])) for some in rows for row in some}
+    groups: dict[tuple[object, ...], list[tuple[Finding, bool]]] = {}
+    for one, stands in sorted(found.values(), key=lambda known: (known[0].seq, known[0].position)):
+        groups.setdefault(one.identity[1:], []).append((one, stands))
+    return [
+        (one, group[0][0])
+        for group in groups.values()
+        if all(one.state != "upheld" for one, _ in group)
+        for one, stands in group
+        if stands and one.review_id == group[-1][0].review_id
+    ]
 
 
 def list_still_left(unit: Unit, ids: Iterable[str]) -> list[Finding]:

@@ -158,8 +158,8 @@ class Finding(NamedTuple):
     """The round in which it was verified: those before it have the fault."""
     written_by: str | None = None
     """Who wrote the content that it was found on, a JSON list: wherever it goes on, they do not settle it."""
-    first_line: str | None = None
-    """A hash of the first of its lines, by which they are found where a change makes them again."""
+    telling: str | None = None
+    """A hash of the most telling of its lines, or of those of its file or change: by it they are found again."""
 
     @property
     def identity(self) -> tuple[object, ...]:
@@ -244,9 +244,10 @@ def after(finding: Finding, said: str, who: str, reason: str | None, number: int
     )
 
 
-def brought_back(finding: Finding) -> Finding:
-    """A finding that was corrected, and whose lines come again as they were."""
-    return after(finding, "reopened", "broker", "Its lines are back.")
+def brought_back(finding: Finding, file: str | None = None) -> Finding:
+    """A finding that was corrected, and whose lines come again as they were, in its file or another."""
+    where = "" if file in (None, finding.file) else f", in {file}"
+    return after(finding, "reopened", "broker", f"Its lines are back{where}.")
 
 
 def fingerprint(category: str | None, path: str, around: str, claim: str) -> str:
@@ -254,24 +255,20 @@ def fingerprint(category: str | None, path: str, around: str, claim: str) -> str
 
     One without a kind is known by its words.
     """
-    kind = (category or "").strip().lower() or f"\0{unspaced(claim)}"
-    return hex_digest("\0".join((kind, path, *in_lines(around))).encode())
+    lines = (" ".join(line.split()) for line in around.splitlines())
+    kind = (category or "").strip().lower() or f"\0{' '.join(claim.split())}"
+    return hex_digest("\0".join((kind, path, *filter(None, lines))).encode())
 
 
-def in_lines(text: str) -> list[str]:
-    """The lines of a text that are not blank, without the blanks that only set them out."""
-    return [line for line in map(unspaced, text.splitlines()) if line]
+def bare(line: str) -> str:
+    """A line without blanks and invisible characters: as it is known again."""
+    return "".join(char for char in line if char.isprintable() and not char.isspace())
 
 
-def unspaced(text: str) -> str:
-    """A text with single spaces for its blanks."""
-    return " ".join(text.split())
-
-
-def first_line(lines: str | None) -> str | None:
-    """By what lines are looked up: a hash of the first that is not blank."""
-    found = in_lines(lines or "")
-    return hex_digest(found[0].encode())[:16] if found else None
+def telling(lines: Iterable[str]) -> str | None:
+    """By what lines are looked up: a hash of the longest, which tells most; None without any."""
+    longest = max(map(bare, lines), key=len, default="")
+    return hex_digest(longest.encode())[:16] if longest else None
 
 
 def keeping_back(review_id: str, found: Sequence[Finding]) -> OpenFindings:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from tandem.contract.access import Names
 from tandem.contract.caller import Caller
 from tandem.contract.operation import ALL, Role
-from tandem.errors import Forbidden, InvalidInput, InvalidTransition, OpenFindings, ReasonRequired, SelfApproval
-from tandem.git.travel import Excerpt, Spot
-from tandem.reviews import carried, contents, finding_queries, finding_rules, places, views, writing
+from tandem.errors import Forbidden, InvalidInput, InvalidTransition, OpenFindings, SelfApproval
+from tandem.reviews import carried, finding_queries, finding_rules, places, views, writing
 from tandem.reviews import claim_rules as claims
 from tandem.reviews import queries as reviews
 from tandem.reviews.context import Services, is_by_person, threshold_of
@@ -29,6 +27,7 @@ from tandem.reviews.finding_contract import (
     view,
 )
 from tandem.reviews.finding_rules import ADVICE, ANSWERS, APPROVES, Finding, blocks, may_settle
+from tandem.reviews.given import Given, Prepared, check_reason
 from tandem.reviews.requests import SubmitVerdict
 from tandem.reviews.rounds import Round, Verdict, disagreement, objected, record_speaker, reset_turn
 from tandem.reviews.rules import Action, Review, State, step
@@ -39,24 +38,6 @@ from tandem.store.context import transact
 from tandem.store.event import EventKind
 
 _IN_OTHER_WORDS = "repeats a lesson in other words"
-
-
-class Given(NamedTuple):
-    """A finding as a reviewer gives it, with what only git can tell.
-
-    Attributes:
-        id: The id that it gets.
-        asked: The finding as it was sent.
-        seen: The lines that it is on, where they can be read.
-        is_unchanged: Whether they are as the round had them that was decided on before.
-        blob: Id of its file's blob as the round leaves it; None if the round does not touch it.
-    """
-
-    id: str
-    asked: GivenFinding
-    seen: Excerpt = Excerpt()
-    is_unchanged: bool = False
-    blob: str | None = None
 
 
 class Ruling(NamedTuple):
@@ -81,86 +62,9 @@ class Ruling(NamedTuple):
     looked: str | None = None
 
 
-def given_in(services: Services, request: SubmitVerdict) -> dict[str, GivenFinding]:
-    """All that a verdict finds, by its place in the request; the comments of older clients included, which are minor.
-
-    Raises:
-        InvalidInput: A severity is none, or lines are named without their file, or backwards.
-        TooLarge: A text is over the limit.
-        ReasonRequired: Something is reopened without a reason.
-    """
-    found = {f"findings.{at}": one for at, one in enumerate(request.findings or ())}
-    for at, said in enumerate(request.comments or ()):
-        contents.check_text(services, f"comments.{at}.body", said.body)
-        found[f"comments.{at}"] = GivenFinding(file=said.file, line=said.line, severity="minor", claim=said.body)
-    for where, one in found.items():
-        contents.check_finding(services, one, where)
-    for at, settled in enumerate(request.answers or ()):
-        _check_reason(services, settled.answer, settled.reason, f"answers.{at}.reason")
-    named = [one.finding_id for one in request.answers or ()]
-    if twice := next((one for one in named if named.count(one) > 1), None):
-        raise InvalidInput(f"answers says two things of {twice}: say one.", field="answers", finding_id=twice)
-    return found
-
-
-async def prepare(services: Services, request: SubmitVerdict) -> tuple[Given, ...]:
-    """What a verdict finds, with what git says of its places; before any transaction.
-
-    Raises:
-        InvalidInput: A place is none of the round; one of a pool's reviewer is moved instead, as a refused answer costs
-            another run.
-    """
-    found = given_in(services, request)
-    if not found:
-        return ()
-
-    def look(unit: Unit) -> tuple[Round, int | None, bool]:
-        review = reviews.get(unit, request.review_id, request.project)
-        number = request.round or review.round
-        decided = (one for one, verdict in reviews.list_verdicts(unit, review.id) if verdict != "comment")
-        of_pool = services.pool.project_of(unit, review.reviewer_id or "") is not None
-        earlier = max((one for one in decided if one < number), default=None)
-        # One that is still to come is refused later, as any other than the current one.
-        return reviews.get_round(unit, review.id, min(number, review.round)), earlier, of_pool
-
-    current, earlier, of_pool = await services.store.read(look)
-    number = current.round
-    blobs = {change.path: change.blob_after for change in await asyncio.to_thread(current.entries)}
-    seen = await places.excerpts(services, request.review_id, _spots(found, number), carried.AROUND)
-    placed = {name: _placed(name, one, seen.get(name), moves=of_pool) for name, one in found.items()}
-    old = frozenset[str]()
-    # What a change took away was on its old side all along.
-    in_files = [one for one in _spots(placed, number) if one.file is not None and one.side == "after"]
-    if earlier is not None and in_files:
-        old = await places.unchanged_since(services, request.review_id, in_files, earlier)
-    return tuple(
-        Given(services.clock.new_id("fn"), one, seen.get(name, Excerpt()), name in old, blobs.get(one.file or ""))
-        for name, one in placed.items()
-    )
-
-
-def _spots(found: dict[str, GivenFinding], number: int) -> list[Spot]:
-    return [Spot(name, number, places.SIDES[one.side], one.file, one.line, one.end_line) for name, one in found.items()]
-
-
-def _placed(where: str, one: GivenFinding, seen: Excerpt | None, *, moves: bool) -> GivenFinding:
-    """The finding at a place that its round has: else it is refused, or about the whole file or change."""
-    if seen is None or (seen.total is not None and max(one.line or 0, one.end_line or 0) <= seen.total):
-        return one
-    wrong = "file" if seen.total is None else "line" if (one.line or 0) > seen.total else "end_line"
-    if not moves:
-        side = "as the change leaves it" if one.side == "new" else "before the change"
-        has = f"There is no {one.file}" if seen.total is None else f"{one.file} has {seen.total} lines"
-        raise InvalidInput(f"{has} {side}.", field=f"{where}.{wrong}", lines=seen.total)
-    if wrong == "end_line":
-        return one.model_copy(update={"end_line": seen.total})
-    said = one.model_copy(update={"line": None, "end_line": None, "suggestion": None})
-    return said.model_copy(update={"file": None, "claim": f"{one.file}: {one.claim}"}) if wrong == "file" else said
-
-
 def ruled(
     unit: Unit, services: Services, review: Review, caller: Caller, request: SubmitVerdict, given: Verdict,
-    found: tuple[Given, ...],
+    prepared: Prepared,
 ) -> Ruling:  # fmt: skip
     """What a verdict that may be given comes to, and the findings after it.
 
@@ -177,26 +81,34 @@ def ruled(
     by = reviews.authors(unit, review, current)
     if (profile := services.pool.advises(unit, given.reviewer_id)) is not None:
         known = {name: one for name, one in known.items() if one.source == ADVICE}
-        new = [_made(unit, review, given, one, at, is_person=False, written_by=by) for at, one in enumerate(found)]
+        new = [
+            _made(unit, review, given, one, at, is_person=False, written_by=by) for at, one in enumerate(prepared.found)
+        ]
         return _advised(known, review, current, caller, request, given, new, profile)
     changed = _answered(known, review, current, caller, request, given, is_person=is_person)
-    new = [_made(unit, review, given, one, at, is_person=is_person, written_by=by) for at, one in enumerate(found)]
+    new = [
+        _made(unit, review, given, one, at, is_person=is_person, written_by=by) for at, one in enumerate(prepared.found)
+    ]
     asks = given.verdict == "changes_requested"
     refuses = is_person and given.verdict in ("changes_requested", "rejected")
     if refuses and not any(blocks(one, threshold) for one in (*changed.values(), *new)):
-        new.append(requested(unit, services, review, given, by, len(new)))
+        new.append(requested(unit, services, review, given, by, prepared.telling, len(new)))
     rows = (*changed.values(), *new)
-    here = (known | {one.id: one for one in rows}).values()
+    here = tuple((known | {one.id: one for one in rows}).values())
+
+    def elsewhere() -> list[Finding]:
+        return carried.elsewhere(unit, current, review, here, threshold, prepared.again, is_person=is_person)
+
     blocking = [one for one in here if blocks(one, threshold)]
     is_free = not is_person and not services.pool.has_form(unit, given.reviewer_id)
     unsaid = _unsaid(known.values(), changed, current, caller.names(given.reviewer_id)) if is_free else []
     if given.verdict == "approved":
-        kept = blocking or carried.elsewhere(unit, current, review, here, threshold, is_person=is_person)
+        kept = blocking or elsewhere()
         return _approving(review, rows, kept, unsaid, {one.id for one in new}, is_person=is_person)
     notes = carried.approved_elsewhere(unit, review) if blocking else ()
     if is_person or given.verdict == "rejected":
         # A person's comment in words alone asks something; findings speak for themselves.
-        how = "question" if given.verdict == "comment" and not found else "verdict"
+        how = "question" if given.verdict == "comment" and not prepared.found else "verdict"
         # Without tokens agents may pass for persons: their requests count, as those of agents do.
         goes_on = refuses and (review.is_stopped or caller.access is not None)
         return Ruling(given.verdict, rows, notes=notes, how=how, goes_on=goes_on)
@@ -205,7 +117,7 @@ def ruled(
     ]
     is_small = request.findings and request.read_all and request.counter_patch is None
     is_small = is_small and not blocking and not late and not unsaid
-    if asks and is_small and not carried.elsewhere(unit, current, review, here, threshold, is_person=False):
+    if asks and is_small and not elsewhere():
         note = "Stored as approved with notes: all that you found is small, was there before, or repeats a lesson."
         return Ruling("approved", rows, notes=(note,))
     # A comment over blocking findings goes on as a request for changes would.
@@ -259,7 +171,8 @@ def _answered(
 def _unsaid(known: Iterable[Finding], said: Collection[str], current: Round, names: Names) -> list[Finding]:
     """The open findings of agents that a reviewer could settle, and says nothing of: none is passed over in silence."""
     found = (one for one in known if one.is_open and one.source == "agent" and one.id not in said)
-    return [one for one in found if not (_wrote(one, current, names) or names.include(one.answered_by))]
+    theirs = (one for one in found if not (_wrote(one, current, names) or names.include(one.answered_by)))
+    return [one for one in theirs if not one.pre_existing]
 
 
 def _wrote(one: Finding, current: Round, names: Names) -> bool:
@@ -355,7 +268,7 @@ def _made(
         source="person" if is_person else "agent",
         author=given.reviewer_id,
         lines=seen.lines,
-        first_line=finding_rules.first_line(seen.lines),
+        telling=found.telling,
         fingerprint=print_,
         state="suppressed" if lesson else "late" if is_late else "open",
         created_at=given.created_at,
@@ -365,17 +278,13 @@ def _made(
     )
 
 
-def requested(unit: Unit, services: Services, review: Review, given: Verdict, by: str, position: int = 0) -> Finding:
+def requested(
+    unit: Unit, services: Services, review: Review, given: Verdict, by: str, telling: str | None, position: int = 0
+) -> Finding:
     """A finding for what a person decided against a change, where none of theirs would keep the approval back."""
     asked = GivenFinding(severity=finding_rules.THRESHOLD, claim=given.reason or "Changes are requested.")
-    found = Given(services.clock.new_id("fn"), asked)
+    found = Given(services.clock.new_id("fn"), asked, telling=telling)
     return _made(unit, review, given, found, position, is_person=True, written_by=by)._replace(is_request=1)
-
-
-def _check_reason(services: Services, answer: str, reason: str | None, field: str = "reason") -> None:
-    contents.check_text(services, field, reason)
-    if answer in ("refuted", "deferred", "reopened") and not (reason or "").strip():
-        raise ReasonRequired(f"Say why it is {answer}: who reads it next has to judge that.", field=field)
 
 
 async def answer_finding(services: Services, caller: Caller, request: AnswerFinding) -> FindingAnswered:
@@ -387,7 +296,7 @@ async def answer_finding(services: Services, caller: Caller, request: AnswerFind
         ReasonRequired: The answer needs a reason.
         InvalidTransition: The finding, or its review, does not take that.
     """
-    _check_reason(services, request.answer, request.reason)
+    check_reason(services, request.answer, request.reason)
     is_answer = request.answer in ANSWERS
 
     def work(unit: Unit) -> FindingAnswered:
@@ -398,7 +307,7 @@ async def answer_finding(services: Services, caller: Caller, request: AnswerFind
         finding, now = known[request.finding_id], services.clock.now_us()
         threshold = threshold_of(unit, services, before.project, before)
         if is_answer:
-            who = _answerer(before, caller)
+            who = _answerer(unit, services, before, caller, finding)
             found = finding_rules.after(finding, request.answer, who, request.reason)
         else:
             who, current = _settler(unit, services, before, caller, request)
@@ -426,12 +335,17 @@ async def answer_finding(services: Services, caller: Caller, request: AnswerFind
     return await transact(services, caller, work, works_on=(request.review_id,))
 
 
-def _answerer(review: Review, caller: Caller) -> str:
-    """Who answers for the proposer."""
+def _answerer(unit: Unit, services: Services, review: Review, caller: Caller, finding: Finding) -> str:
+    """Who answers for the proposer: no agent that found it, unless it proposed the review."""
     step(Action.PROPOSER_MESSAGE, review)
+    who, names = caller.agent or review.proposer_id, caller.names()
+    is_finders = names.include(finding.author) and not names.include(review.proposer_id)
+    if is_finders and not is_by_person(unit, services, caller, who):
+        why = f"You found {finding.id}: the review's proposer answers it, and a reviewer settles it."
+        raise Forbidden(why, needed="proposer")
     _check_role(caller, Role.PROPOSER)
     claims.check_concerned(review, caller)
-    return caller.agent or review.proposer_id
+    return who
 
 
 def _settler(

@@ -192,6 +192,7 @@ def revise_in(
     after = next_round(identified, digest=content.digest, validated=content.validated, now_us=now)
     new_round = _round(unit, after, request, content, origin="revision", author=author or actor)
     after = seats.begun(after, new_round, content, before)
+    after, findings = carried.of_round(unit, services, before, after, content)
     is_carried = content.rebases == before.round
     written = writing.change_review(
         unit,
@@ -200,7 +201,7 @@ def revise_in(
         actor=actor,
         kind=EventKind.REVIEW_REVISED,
         data=_facts(after, content) | ({"carried_over": "rebase"} if is_carried and after.seats else {}),
-        rows=writing.Rows(round=new_round, findings=carried.reopened(unit, before, content)),
+        rows=writing.Rows(round=new_round, findings=findings),
     )
     _check_registration(unit, services, before.project, content)
     if before.held and before.speaker_kind == "question" and written.attention is None:

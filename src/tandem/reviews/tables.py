@@ -125,7 +125,7 @@ messages = record_table(
 
 OPEN_FINDINGS = "state IN ('open', 'reopened', 'fixed', 'refuted', 'deferred')"
 LESSONS = "lesson = 1"
-WITH_LINES = "first_line IS NOT NULL"
+TELLING = "telling IS NOT NULL"
 
 findings = record_table(
     "findings",
@@ -135,7 +135,7 @@ findings = record_table(
     partial_index("ix_findings_open", "project", "seq", "position", where=OPEN_FINDINGS),
     partial_index("ix_findings_lessons", "project", "seq", "position", where=LESSONS),
     partial_index("ix_findings_known", "project", "fingerprint", where=LESSONS),
-    partial_index("ix_findings_first_line", "project", "first_line", where=WITH_LINES),
+    partial_index("ix_findings_telling", "project", "telling", where=TELLING),
     small=(
         *("position", "round", "line", "end_line", "pre_existing", "reopenings", "lesson", "is_request", "changed"),
         "settled_round",

@@ -18,8 +18,9 @@ from tandem.errors import (
     StaleRound,
     TandemError,
 )
+from tandem.reviews import again, contents, counter_patches, findings, seats, views, writing
 from tandem.reviews import claim_rules as claims
-from tandem.reviews import contents, counter_patches, findings, seats, views, writing
+from tandem.reviews import given as given_by
 from tandem.reviews import queries as reviews
 from tandem.reviews.answers import ApprovalWithdrawn, VerdictGiven
 from tandem.reviews.claim_rules import decides_for_all
@@ -69,7 +70,7 @@ async def submit_verdict(services: Services, caller: Caller, request: SubmitVerd
     facts = await _offered(services, caller, request, asked)
     new_id = services.clock.new_id
     verdict_id, patch_id = new_id("vd"), new_id("cp") if facts else None
-    prepared = await findings.prepare(services, request)
+    prepared = await given_by.prepare(services, request)
     is_proved = await _is_proved(services, caller, request)
 
     def work(unit: Unit) -> VerdictGiven:
@@ -158,7 +159,7 @@ def _checked(services: Services, request: SubmitVerdict) -> str:
     """The verdict's own name, once everything that needs no state is checked."""
     verdict = _SYNONYMS.get(request.verdict, request.verdict)
     contents.check_text(services, "reason", request.reason)
-    findings.given_in(services, request)
+    given_by.given_in(services, request)
     if request.claim and request.reviewer_id is None:
         raise InvalidInput("Say who claims it: send reviewer_id.", field="reviewer_id")
     if verdict != APPROVED and request.reason is None:
@@ -266,6 +267,7 @@ async def withdraw_approval(services: Services, caller: Caller, request: Withdra
     # Git is asked before the transaction.
     landed = await find_landing(services, known)
     verdict_id = services.clock.new_id("vd")
+    telling = (await again.made_by(services, known.id, known.approved_round)).telling(None)
 
     def work(unit: Unit) -> ApprovalWithdrawn:
         for participant in services.participants:
@@ -281,7 +283,7 @@ async def withdraw_approval(services: Services, caller: Caller, request: Withdra
         rows = Rows(verdict=given)
         if is_by_person(unit, services, caller, actor):
             by = reviews.authors(unit, before, current)
-            rows = replace(rows, findings=(findings.requested(unit, services, before, given, by),))
+            rows = replace(rows, findings=(findings.requested(unit, services, before, given, by, telling),))
         written = writing.change_review(
             unit,
             before,

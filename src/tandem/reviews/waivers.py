@@ -11,6 +11,7 @@ from tandem.reviews import queries as reviews
 from tandem.reviews.answers import ReviewStatus
 from tandem.reviews.check_rules import PASSED
 from tandem.reviews.context import Decision, Services, is_by_person, is_proved, tell
+from tandem.reviews.given import Prepared
 from tandem.reviews.grounds import Asked
 from tandem.reviews.requests import SubmitVerdict
 from tandem.reviews.rounds import approved_by, record_speaker, verdict_on
@@ -133,7 +134,7 @@ def _approved(
     given = verdict_on(before, verdict_id, _APPROVED, reason, by, now)
     current = reviews.get_round(unit, before.id, before.round)
     asked = SubmitVerdict(review_id=before.id, verdict=_APPROVED, reviewer_id=by)
-    ruling = findings.ruled(unit, services, before, caller, asked, given, ())
+    ruling = findings.ruled(unit, services, before, caller, asked, given, Prepared())
     before = counter_patches.supersede(unit, before, actor=by, now_us=now, reason="the waiver")
     ended = approved_by(claims.end_claim(before, found, now), given)._replace(
         reviewer_id=None,

@@ -262,7 +262,7 @@ def commands(status: Mapping[str, Any]) -> list[str]:  # noqa: PLR0911, C901 - o
     status = {**status, AGAIN: open_reviews.again(review_id)}
     again = _revise(status)
     findings: Mapping[str, Any] = status.get("findings") or {}
-    answers = [answer_findings(review_id)] if findings.get("open") else []
+    answers = [answer_findings(review_id)] if findings.get("open", 0) > findings.get("answered", 0) else []
     if status["next_action"] == "revise" and (special := _on_policy_or_ground(status, again)) is not None:
         return special
     match status["next_action"]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import select
 import sys
 from typing import TYPE_CHECKING, Any, cast
@@ -73,7 +74,7 @@ _LINE_BYTES = 1000
 def family(*names: str | None) -> str | None:
     """The client that goes by one of these names; None if none is known."""
     known = {name.partition("-")[0] for name in CLIENTS.values()}
-    words = (folded(name).partition("-")[0].partition("/")[0] for name in names if name)
+    words = (re.split("[-/ ]", folded(name), maxsplit=1)[0] for name in names if name)
     return next((word for word in words if word in known), None)
 
 

@@ -15,7 +15,7 @@ REVISIONS: Final = (
     "0032_objections",
     "0033_seats",
     "0034_waivers",
-    "0035_first_lines",
+    "0035_telling_lines",
     "0036_profiles",
 )
 """Every revision, so that a database can be judged without importing Alembic. A test compares them."""

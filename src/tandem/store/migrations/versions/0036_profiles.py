@@ -5,7 +5,7 @@ from __future__ import annotations
 from alembic import op
 
 revision = "0036_profiles"
-down_revision = "0035_first_lines"
+down_revision = "0035_telling_lines"
 
 
 def upgrade() -> None:

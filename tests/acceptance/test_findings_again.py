@@ -1,0 +1,170 @@
+"""P11: a finding goes on with the lines that it is on, whichever file, review or round makes them again."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.acceptance.finding import MAJOR, answered, found
+from tests.acceptance.reviewing import OTHER, AgentDesk, Desk
+from tests.databases import ON_BOTH_DATABASES
+
+
+def added(path: str, *lines: str) -> str:
+    """A diff that adds a file."""
+    body = "".join(f"+{line}\n" for line in lines)
+    header = f"diff --git a/{path} b/{path}\nnew file mode 100644\n--- /dev/null\n+++ b/{path}\n"
+    return f"{header}@@ -0,0 +1,{len(lines)} @@\n{body}"
+
+
+CODE = (
+    "def pay(total):",
+    "    cents = total * 100 + surcharge",
+    "    if total:",
+    "        send(cents)",
+    "    }",
+    "    return cents",
+)
+
+
+@ON_BOTH_DATABASES
+@pytest.mark.parametrize("ended", ["closed", "open"])
+@pytest.mark.parametrize(
+    ("line", "lines"),
+    [
+        pytest.param(2, ("import x", *CODE[:1], "", *CODE[1:], "x()"), id="lines-that-tell-among-others"),
+        pytest.param(5, CODE, id="a-bracket-with-the-same-lines-around"),
+    ],
+)
+def test_p11_a_finding_goes_on_with_a_copy_of_its_lines_at_another_path(
+    agents: AgentDesk, shop: Desk, line: int, lines: tuple[str, ...], ended: str
+):
+    review, two = shop.put_up(diff=added("pay.py", *CODE)), {"line": line, "end_line": line + (line == 2)}
+    agents.decide(review, "changes_requested", findings=[{**MAJOR, "file": "pay.py", **two}])
+    if ended == "closed":
+        shop.do("close_review", review_id=review)
+    other = shop.put_up(diff=added("lib/billing.py", *lines))
+    (kept,) = found(shop, other)
+    assert (kept["file"], kept["line"], kept["blocking"]) == ("lib/billing.py", lines.index(CODE[line - 1]) + 1, True)
+    agents.refused(
+        "OPEN_FINDINGS", "submit_verdict", review_id=other, verdict="approved", reviewer_id=OTHER, claim=True
+    )
+    # Of both there comes one again, and once.
+    shop.do("close_review", review_id=other)
+    last = shop.put_up(diff=added("lib/third.py", *CODE))
+    (again,) = found(shop, last)
+    assert (again["file"], again["line"]) == ("lib/third.py", line)
+
+
+def test_p11_lines_that_any_file_has_bring_no_finding_of_another_file(agents: AgentDesk, shop: Desk):
+    review = shop.put_up(diff=added("pay.py", *CODE))
+    agents.decide(review, "changes_requested", findings=[{**MAJOR, "file": "pay.py", "line": 5}])
+    shop.do("close_review", review_id=review)
+    assert found(shop, shop.put_up(diff=added("other.c", "int main() {", "    run();", "    }", "/* end */"))) == []
+
+
+PAY = {**MAJOR, "file": "pay.py", "line": 2}
+WHOLE_FILE = {"file": "pay.py", "severity": "major", "claim": "All of it."}
+WHOLE_CHANGE = {"severity": "major", "claim": "Of the change."}
+
+
+def refused(agents: AgentDesk, review: str) -> None:
+    """No agent approves without a word on the open findings."""
+    agents.refused(
+        "OPEN_FINDINGS", "submit_verdict", review_id=review, verdict="approved", reviewer_id=OTHER, claim=True
+    )
+
+
+@ON_BOTH_DATABASES
+@pytest.mark.parametrize("path", ["pay.py", "money.py"])
+def test_p11_a_later_round_brings_the_findings_of_the_lines_that_it_makes(agents: AgentDesk, shop: Desk, path: str):
+    review = shop.put_up(diff=added("pay.py", *CODE))
+    agents.decide(review, "changes_requested", findings=[PAY])
+    shop.do("close_review", review_id=review)
+    other = shop.put_up(diff=added(path, CODE[0]))
+    assert found(shop, other) == []
+    digest = shop.revise(other, diff=added(path, *CODE, "# end"))["digest"]
+    (kept,) = found(shop, other)
+    assert (kept["file"], kept["line"], kept["round"], kept["blocking"]) == (path, 2, 2, True)
+    refused(agents, other)
+    assert not shop.is_open_for(digest)
+    # Once.
+    shop.revise(other, diff=added(path, *CODE, "# the end"))
+    assert len(found(shop, other)) == 1
+
+
+def test_p11_a_fault_that_comes_back_in_another_file_is_open_again(agents: AgentDesk, shop: Desk):
+    review = shop.put_up(diff=added("pay.py", *CODE))
+    agents.decide(review, "changes_requested", findings=[PAY])
+    (fault,) = found(shop, review)
+    shop.revise(review, diff=added("pay.py", *CODE[:1], "    cents = round(total * 100)", *CODE[2:]))
+    agents.decide(review, "approved", answers=[{"finding_id": fault["finding_id"], "answer": "verified"}])
+    shop.revise(review, diff=added("money.py", *CODE))
+    (back,) = found(shop, review)
+    assert (back["state"], back["settled_reason"]) == ("reopened", "Its lines are back, in money.py.")
+    refused(agents, review)
+
+
+@pytest.mark.parametrize("finding", [WHOLE_FILE, WHOLE_CHANGE], ids=["file", "change"])
+@pytest.mark.parametrize(("path", "more"), [("pay.py", ("# more",)), ("money.py", ()), ("money.py", ("# more",))])
+def test_p11_no_other_byte_or_name_rids_a_change_of_what_was_said_of_the_whole(
+    agents: AgentDesk, shop: Desk, finding: dict[str, str], path: str, more: tuple[str, ...]
+):
+    review = shop.put_up(diff=added("pay.py", *CODE))
+    agents.decide(review, "changes_requested", findings=[finding])
+    shop.do("close_review", review_id=review)
+    other = shop.put_up(diff=added(path, *CODE, *more))
+    (kept,) = found(shop, other)
+    assert (kept["file"], kept["claim"]) == (path if "file" in finding else None, finding["claim"])
+    refused(agents, other)
+
+
+def test_p11_a_persons_no_goes_on_with_the_lines_that_it_was_said_of(agents: AgentDesk, shop: Desk):
+    review = shop.put_up(diff=added("pay.py", *CODE))
+    shop.decide(review, "changes_requested")
+    shop.do("close_review", review_id=review)
+    other = shop.put_up(diff=added("pay.py", *CODE, "# more"))
+    assert agents.decide(other, "approved")["verdict"] == "comment"
+    assert shop.decide(other, "approved")["verdict"] == "approved"
+
+
+@ON_BOTH_DATABASES
+def test_p11_no_second_review_beside_gets_around_the_lines_of_the_first(agents: AgentDesk, shop: Desk):
+    review, other = shop.put_up(diff=added("pay.py", *CODE)), shop.put_up(diff=added("money.py", *CODE, "# more"))
+    agents.decide(review, "changes_requested", findings=[PAY])
+    assert agents.decide(other, "approved")["verdict"] == "comment"
+    assert review in shop.status(other)["attention"]
+    (fault,) = found(shop, review)
+    answered(shop, review, fault["finding_id"], "verified", reviewer_id="ann")
+    shop.do("retry_review", review_id=other)
+    assert agents.decide(other, "approved")["verdict"] == "approved"
+
+
+def test_p11_a_false_alarm_that_was_upheld_where_it_went_on_comes_no_more(agents: AgentDesk, shop: Desk):
+    review = shop.put_up(diff=added("pay.py", *CODE))
+    agents.decide(review, "changes_requested", findings=[PAY])
+    shop.do("close_review", review_id=review)
+    other = shop.put_up(diff=added("pay.py", *CODE))
+    (alarm,) = found(shop, other)
+    answered(shop, other, alarm["finding_id"], "refuted", reason="It is right.")
+    agents.decide(other, "approved", answers=[{"finding_id": alarm["finding_id"], "answer": "upheld"}])
+    for path in ("pay.py", "money.py"):
+        last = shop.put_up(diff=added(path, *CODE, f"# {path}"))
+        assert found(shop, last) == []
+        assert agents.decide(last, "approved")["verdict"] == "approved"
+
+
+@pytest.mark.parametrize("line", ["\tcents=total*100+surcharge", "    cents = total * 100 + surcharge\u200b"])
+def test_p11_no_blank_rids_a_line_of_its_finding(agents: AgentDesk, shop: Desk, line: str):
+    review = shop.put_up(diff=added("pay.py", *CODE))
+    agents.decide(review, "changes_requested", findings=[{**PAY, "end_line": 4}])
+    shop.do("close_review", review_id=review)
+    assert len(found(shop, shop.put_up(diff=added("money.py", CODE[0], line, *CODE[2:])))) == 1
+
+
+def test_p11_a_range_is_known_again_by_its_longest_line(agents: AgentDesk, shop: Desk):
+    long = "    send(cents, to=account_of(customer), at=now)"
+    review = shop.put_up(diff=added("pay.py", *CODE[:3], long, *CODE[4:]))
+    agents.decide(review, "changes_requested", findings=[{**PAY, "end_line": 4}])
+    shop.do("close_review", review_id=review)
+    (kept,) = found(shop, shop.put_up(diff=added("money.py", CODE[0], CODE[2], "    # paid", long)))
+    assert (kept["file"], kept["line"], kept["place"]["changed"], kept["blocking"]) == ("money.py", 4, True, True)
