@@ -75,13 +75,13 @@ def test_what_each_reviewer_does_is_told_and_since_when(shop: Desk, steward: Ste
     assert (reviews["doing"], reviews["review_title"]) == ("reviews", "Wait between attempts")
     assert 5 <= seconds_since(reviews["last_output_at"]) < 60
     assert does(checks=True)["doing"] == "waits_for_checks"
-    silent = does(output_us=us_ago(1440), silent_us=us_ago(1440))
+    silent = does(output_us=us_ago(1450), silent_us=us_ago(1450))
     assert silent["doing"] == "silent"
     none = shop.status(review)["no_reviewer"]
     assert (none["reason"], none["needs_person"]) == ("silent", False)
     assert none["message"] == f"{silent['name']} has been silent for 24 min."
     assert f"tandem review claim {review} --take-over" in none["remedy"]
-    assert 1440 <= seconds_since(silent["doing_since"]) < 1500
+    assert 1440 <= seconds_since(silent["doing_since"]) < 1510
     [wrong] = shop.do("get_inbox", person="ada")["problems"]
     assert wrong["cause"] == "codex-r1 has been silent for 24 min; 1 review waits"
     assert [one["review_id"] for one in wrong["holds_up"]] == [review]

@@ -18,7 +18,7 @@ _ELSEWHERE = (
     (r"To go on, create a new review with parent_id=(\w+)\.", "To go on: " + next_steps.follow(r"\1")),
     (
         r"Say of each in answers whether .*; or ask for changes\.",
-        'Settle each with the verdict, or ask for changes: --answers \'[{"finding_id": "fn_…", "answer": "verified"}]\'',
+        'Settle each with the verdict, or ask for changes: --answers \'[{"finding_id": "ID", "answer": "verified"}]\'',
     ),
     ("From here it can become: nothing: it is over", "It is over"),
     ("next_page", "the page"),

@@ -35,19 +35,17 @@ class Made(NamedTuple):
         lines: Those of each side of a file, by their numbers.
         numbers: The numbers of those that are not blank, in order.
         spots: Where those stand that it makes, or takes away, by the keys that `finding_rules.telling` gives them.
+        longest: The longest line that it makes in each file, and under None in all; takes away, if it makes none.
     """
 
     lines: Mapping[_Side, Mapping[int, str]]
     numbers: Mapping[_Side, Sequence[int]]
     spots: Mapping[str, Sequence[tuple[_Side, int]]]
+    longest: Mapping[str | None, str]
 
     def telling(self, path: str | None) -> str | None:
-        """The key of the longest line that it makes, in a file or in all; takes away, if it makes none."""
-        for side in ("new", "old"):
-            found = (at for ats in self.spots.values() for at in ats if at[0][1] == side and path in (None, at[0][0]))
-            if (key := finding_rules.telling(self.lines[place][number] for place, number in found)) is not None:
-                return key
-        return None
+        """By what a file, or all of the change, is found again."""
+        return finding_rules.telling([self.longest.get(path, "")])
 
     def run(self, place: _Side, number: int, said: Sequence[str]) -> tuple[int, int] | None:
         """The first and last line of a run of lines, around one of them; None if they are not the same."""
@@ -63,11 +61,14 @@ def made(content: str, paths: Iterable[str], *, is_text: bool) -> Made:
     """The lines that a diff, or the text of a file, makes and takes away."""
     shown: dict[_Side, dict[int, str]] = {}
     spots: dict[str, list[tuple[_Side, int]]] = {}
+    longest: dict[str, dict[str | None, str]] = {"new": {}, "old": {}}
 
     def add(place: _Side, number: int, text: str, *, is_made: bool) -> None:
         shown.setdefault(place, {})[number] = text
         if is_made and (key := finding_rules.telling([text])) is not None:
             spots.setdefault(key, []).append((place, number))
+            known = longest[place[1]]
+            known |= {one: max(known.get(one, ""), text, key=lambda line: len(bare(line))) for one in (place[0], None)}
 
     if is_text:
         for path in paths:
@@ -79,7 +80,7 @@ def made(content: str, paths: Iterable[str], *, is_text: bool) -> Made:
                 if number is not None:
                     add((file.path, side), number, line.text, is_made=line.kind != "context")
     solid = {place: [at for at, text in lines.items() if bare(text)] for place, lines in shown.items()}
-    return Made(shown, solid, spots)
+    return Made(shown, solid, spots, longest["old"] | longest["new"])
 
 
 async def made_by(services: Services, review_id: str, number: int | None = None) -> Made:

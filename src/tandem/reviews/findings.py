@@ -115,8 +115,7 @@ def ruled(
     late = [
         one for one in new if finding_rules.is_grave(one.severity, threshold) and finding_queries.is_doubtful(unit, one)
     ]
-    is_small = request.findings and request.read_all and request.counter_patch is None
-    is_small = is_small and not blocking and not late and not unsaid
+    is_small = request.findings and request.read_all and not any((request.counter_patch, blocking, late, unsaid))
     if asks and is_small and not elsewhere():
         note = "Stored as approved with notes: all that you found is small, was there before, or repeats a lesson."
         return Ruling("approved", rows, notes=(note,))
