@@ -19,7 +19,7 @@ from tandem.rulings import git, planning
 from tandem.rulings.ask import GateClient
 from tandem.rulings.broker_errors import Refused, Unreachable
 from tandem.rulings.git import HEADS, Bases
-from tandem.rulings.ranges import Judgement, RangeChecker
+from tandem.rulings.ranges import CommitResult, Judgement, RangeChecker
 from tandem.rulings.values import NamedTuple
 
 TYPE_CHECKING = False  # as in `git`
@@ -140,7 +140,15 @@ def _move(gate: GateFile, asker: GateClient, judge: RangeChecker, bases: Bases, 
     judgement = judge.judge(new, old=old, without=bases.never_judged, tips=tips, earlier=bases.earlier)
     if judgement.passes and len(tips) > 1:
         judgement = _checked(judge, judgement, new, old, bases)
+    judgement = _with_rules(judge, judgement, (old, new))
     return _refusal(gate, judgement, f"{name} stays where it is", (old, new), name)
+
+
+def _with_rules(judge: RangeChecker, judgement: Judgement, net: Net) -> Judgement:
+    """The judgement of a base branch's update, which may not go back behind the rules for it."""
+    old, new = net
+    lost = judge.rules_lost(old, new) if judgement.passes and old is not None else None
+    return judgement if lost is None else Judgement(passes=False, commits=[CommitResult(new, "goes back", lost)])
 
 
 def _checked(judge: RangeChecker, judgement: Judgement, new: str, old: str | None, bases: Bases) -> Judgement:
@@ -253,7 +261,7 @@ def _sent(
     if is_base:
         _ask_about(gate, asker, judge, ref, (old, new))
         # Only what is there already is known, whatever the refs here say.
-        judgement = judge.judge(new, old=old, without=known, tips=())
+        judgement = _with_rules(judge, judge.judge(new, old=old, without=known, tips=()), (old, new))
     else:
         judgement = judge.judge(new, old=old, without=known) if old is not None else None
         if judgement is None or not judgement.passes:

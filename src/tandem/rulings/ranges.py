@@ -36,6 +36,11 @@ _SHORT = 10
 _NAMED = 5
 _TWO = 2
 """Parents of a merge; git merges more of them in ways of its own."""
+_POLICY = ".tandem/policy.toml"
+_RULES = frozenset(
+    {_POLICY, ".tandem/checks.toml", "CODEOWNERS", *(f"{at}/CODEOWNERS" for at in (".github", ".gitlab", "docs"))}
+)
+"""What says how changes are judged where there is a policy. To leave it out is a change of it."""
 
 
 class UnapprovedContent:
@@ -306,10 +311,10 @@ class RangeChecker:
         """Whether a merge of two is what git makes of it."""
         return len(commit.parents) == _TWO and self._merges.tree(*commit.parents) == commit.tree
 
-    def _dropped(self, commit: Commit) -> str:
-        """What a merge leaves out of what its sides have changed since they parted; empty if git merges like that."""
+    def _left_out(self, commit: Commit) -> list[tuple[str, list[str]]]:
+        """By side, the paths that a merge leaves out of what its sides have changed since they parted."""
         if len(commit.parents) < _TWO or self._is_clean(commit):
-            return ""
+            return []
         sides = commit.parents
         if len(sides) > _TWO:
             # A side that another one has within it says nothing by itself.
@@ -319,16 +324,34 @@ class RangeChecker:
         base = git.run(self._place, ["merge-base", "--octopus", *commit.parents], accept=(0, 1)).text or None
         differs = {side: {change["path"] for change in self._checks.changes(side, commit.oid)} for side in sides}
         back = {change["path"] for change in self._checks.changes(base, commit.oid)}
-        said: list[str] = []
+        found: list[tuple[str, list[str]]] = []
         for side in sides:
             kept = set[str].intersection(back, *(differs[other] for other in sides if other != side))
             # What is like no side and not what was before was merged by hand.
             own = (change["path"] for change in self._checks.changes(base, side))
             paths = [path for path in own if path in differs[side] and path not in kept]
-            if paths:
-                more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
-                said.append(f"leaves out what {side[:_SHORT]} has in {', '.join(paths[:_NAMED])}{more}")
-        return "; ".join(said)
+            found += [(side, paths)] if paths else []
+        return found
+
+    def rules_lost(self, old: str, new: str) -> CommitFinding | None:
+        """That a branch which goes back loses rules of its own, where that is not approved; else None."""
+        base = git.run(self._place, ["merge-base", old, new], accept=(0, 1)).text or None
+        if base == old:
+            return None
+        return self._lost(old, new, {change["path"] for change in self._checks.changes(base, old)})
+
+    def _lost(self, side: str, now: str, paths: Collection[str]) -> CommitFinding | None:
+        """That a commit is without the rules which a side has at some paths, where that is not approved; else None."""
+        rules = _RULES.intersection(paths)
+        if not rules or not git.run(self._place, ["ls-tree", "--name-only", side, "--", _POLICY]).text:
+            return None
+        lost = [change for change in self._checks.changes(side, now) if change["path"] in rules]
+        if not lost or self._checks.asked(lost).passes or self._checks.finding(side, now).passes:
+            return None
+        reason = (
+            f"it leaves out what {side[:_SHORT]} has of it, and says how changes are judged: that needs an approval"
+        )
+        return CommitFinding(UNAPPROVED, reason, paths=tuple((change["path"], reason) for change in lost))
 
     def _is_good_side(self, ours: str, theirs: str, names: set[str]) -> bool:
         """Whether all that one side of a merge adds to what the other side has already is good."""
@@ -421,7 +444,7 @@ class RangeChecker:
     def _judgement(self, inside: Sequence[Commit], good: dict[str, CommitFinding]) -> Judgement:
         covered = self._covered(inside, good)
         rows = [self._result(commit, good.get(commit.oid), covered.get(commit.oid)) for commit in inside]
-        passes = self._new in good
+        passes = self._new in good and all(row.passes for row in rows)
         if not passes and all(row.passes for row in rows):
             reason = "it stands on content that is approved only together with what came after it"
             last = rows[-1].finding._replace(verdict=UNAPPROVED, reason=reason)
@@ -430,7 +453,12 @@ class RangeChecker:
 
     def _result(self, commit: Commit, good: CommitFinding | None, covering: CommitFinding | None) -> CommitResult:
         finding = _stated(commit, good or self._row(commit, covering))
-        dropped = self._dropped(commit) if finding.passes else ""
+        left = self._left_out(commit) if finding.passes else []
+        # What a later commit has again is not lost.
+        lost = (self._lost(side, commit.oid, paths) and self._lost(side, self._new, paths) for side, paths in left)
+        if (refused := next(filter(None, lost), None)) is not None:
+            return CommitResult(commit.oid, commit.subject, refused)
+        dropped = "; ".join(_in_words(*one) for one in left)
         if dropped:
             finding = finding._replace(reason=f"{finding.reason}; {dropped}")
         return CommitResult(commit.oid, commit.subject, finding, dropped)
@@ -460,6 +488,11 @@ class RangeChecker:
 
 def _sound(oid: str, names: set[str], good: dict[str, CommitFinding]) -> bool:
     return oid not in names or oid in good
+
+
+def _in_words(side: str, paths: Sequence[str]) -> str:
+    more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
+    return f"leaves out what {side[:_SHORT]} has in {', '.join(paths[:_NAMED])}{more}"
 
 
 def _as_a_whole(finding: CommitFinding, since: str) -> CommitFinding:
