@@ -214,11 +214,12 @@ def _of_commits(
 def _of_review(policy: Policy, review_id: str, options: ConnectionOptions) -> _Tried:
     with options.session() as session, progress("asking the broker"):
         found = session.data("get_proposal", {"review_id": review_id, "files": []})
-    files: list[dict[str, Any]] = found["affected_files"] if found["validated"] else []
+        files: list[dict[str, Any]] = found["affected_files"] if found["validated"] else []
+        lines = lines_in(files, lambda: session.data("get_proposal", {"review_id": review_id})["diff"])
     facts = Facts(
         changes=tuple(change for file in files for change in _changes(file)),
         generated=frozenset(file["path"] for file in files if file["generated"]),
-        lines=lines_in(files),
+        lines=lines,
         branch=found["ground"] and found["ground"]["branch"],
         category=found["category"],
         proposer=found["proposer_id"],

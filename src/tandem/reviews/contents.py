@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
-from functools import partial
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
@@ -476,7 +475,14 @@ _known_tips: dict[tuple[str, str], OfTip] = {}
 def _of_tip(repository: Repository, tip: str) -> OfTip:
     key = (str(repository.root), tip)
     if key not in _known_tips:
-        read = partial(repository.file_of_round, RoundPatch(tip, None, ()), after=False)
+
+        def read(path: str) -> bytes | None:
+            try:
+                return repository.file_of_round(RoundPatch(tip, None, ()), path, after=False)
+            except InvalidInput:
+                # A link or a submodule in its place: no file that can be read, and its correction must stay possible.
+                return b"\0"
+
         policy = read(POLICY_FILE)
         owners = map(read, PLACES if policy is not None and b"owner" in policy else ())
         rules = (

@@ -6,9 +6,9 @@ answer with its round. Each approval fills one seat, and the last one that is mi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -137,13 +137,15 @@ def waits(review: Review) -> str | None:
     return f"{given}Missing: {listed(review)}."
 
 
-def _needed(rules: Rules, review: Review, current: Round, branch: str | None) -> Requirements:
-    """What a policy needs of a round on its way to a base branch; None for any."""
+def _needed(
+    rules: Rules, review: Review, current: Round, branch: str | None, diff: Callable[[], str | None]
+) -> Requirements:
+    """What a policy needs of a round, whose drawn diff can be read, on its way to a base branch; None for any."""
     files: list[dict[str, Any]] = orjson.loads(current.affected_files)
     facts = Facts(
         changes=current.entries(),
         generated=frozenset(one["path"] for one in files if one.get("generated")),
-        lines=policy.lines_in(files),
+        lines=policy.lines_in(files, diff),
         branch=None if branch == grounds.HEAD else branch,
         # What a diff is called is its proposer's word.
         category=review.category if current.diff_id is None else "code_change",
@@ -218,7 +220,7 @@ def begun(review: Review, current: Round, content: Content, before: Review | Non
         stays = tuple(one for one in filled(before) if is_same or _principal(one.by) != by)
     branch = content.ground and content.ground.branch
     rules = content.policy or _first(current)
-    known = None if rules is None else _needed(rules, review, current, branch)
+    known = None if rules is None else _needed(rules, review, current, branch, lambda: content.content)
     runs_any = any(one.required and one.status == CheckStatus.QUEUED for one in content.checks)
     attention = None if before is not None and review.attention == waits(before) else review.attention
     begins = review._replace(
@@ -346,7 +348,7 @@ def held(unit: Unit, asked: grounds.Asked, review_id: str, number: int) -> Hold 
         # A first policy in it would have needs from its begin on.
         return None
     current, runs = reviews.get_round(unit, review_id, number), reviews.list_checks(unit, review_id, number)
-    for known in _by_now(asked, review, current):
+    for known in _by_now(unit, asked, review, current):
         if left := _left_of(known, review):
             words = f"the policy asks for more: {'; '.join(one.words for one in left)}"
             return Hold(words, is_pending=False, code=RequirementMissing.code)
@@ -360,7 +362,7 @@ def missing_by_now(unit: Unit, asked: grounds.Asked, review: Review) -> tuple[Ne
     """What the current round of a review lacks by the policy as it is now, where that is another; each need once."""
     current, runs = reviews.get_round(unit, review.id, review.round), reviews.list_checks(unit, review.id, review.round)
     found: dict[str, Need] = {}
-    for known in _by_now(asked, review, current):
+    for known in _by_now(unit, asked, review, current):
         if known == review.requirements:
             continue
         checked = [one for one in known.needs if one.word == policy.CHECKS and lacks_checks(known, review, runs)]
@@ -368,7 +370,7 @@ def missing_by_now(unit: Unit, asked: grounds.Asked, review: Review) -> tuple[Ne
     return tuple(found.values())
 
 
-def _by_now(asked: grounds.Asked, review: Review, current: Round) -> Iterator[Requirements]:
+def _by_now(unit: Unit, asked: grounds.Asked, review: Review, current: Round) -> Iterator[Requirements]:
     """What the policy of the branch that is asked about needs of a round by now; of all, where that is not known."""
     ground = grounds.parsed(current.ground)
     own = ground and ground.branch
@@ -378,7 +380,7 @@ def _by_now(asked: grounds.Asked, review: Review, current: Round) -> Iterator[Re
         if rules is None:
             continue
         if known is None or known.source != rules.source or branch != own:
-            known = _needed(rules, review, current, branch)
+            known = _needed(rules, review, current, branch, partial(reviews.find_content, unit, current.diff_id))
         yield known
 
 

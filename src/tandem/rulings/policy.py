@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tandem.core.visible import visible_line
 from tandem.git.changes import Change
+from tandem.git.hunks import parse
 from tandem.rulings.globs import as_text, compiled, folded, loosely_folded
 
 FILE: Final = ".tandem/policy.toml"
@@ -144,7 +145,7 @@ def owners_in(word: str) -> frozenset[str]:
 def in_words(word: str) -> str:
     """A word of `needs` for people."""
     if word.startswith(OWNED_BY):
-        return f"a review by an owner, {' or '.join(sorted(owners_in(word)))}"
+        return f"a review by an owner, {visible_line(' or '.join(sorted(owners_in(word))))}"
     return NEEDS.get(word) or f"a review by the agent {word.partition(':')[2]}"
 
 
@@ -399,8 +400,15 @@ class _Gathered:
         return tuple(one for one in found if not (has_seat and one.word == REVIEW))
 
 
-def lines_in(files: Iterable[Mapping[str, Any]]) -> int:
-    """The lines that affected files add and remove, as answers and rounds have them."""
+def lines_in(files: Sequence[Mapping[str, Any]], diff: Callable[[], str | None]) -> int:
+    """The lines that a change adds and removes; of a renamed file all that it had and has, as it is two paths.
+
+    Args:
+        files: The affected files, as answers and rounds have them; of a renamed one with the lines that differ only.
+        diff: Gives the drawn diff, which has all lines; called where a file is renamed.
+    """
+    if any(one.get("old_path") for one in files) and (drawn := diff()) is not None:
+        return sum(BINARY_LINES if one.binary else one.added + one.deleted for one in parse(drawn))
     return sum(BINARY_LINES if one.get("added") is None else one["added"] + (one["removed"] or 0) for one in files)
 
 

@@ -1,0 +1,339 @@
+"""P2, P7: ways around a policy by its file, branches, bases, other projects, rounds, waivers, owners and checks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tandem.rulings.policy import FILE
+from tandem.rulings.trust import CHECKS_FILE
+from tests.acceptance.attacking import LAX, POLICY, PROPOSER, Alter, Victim, files, linked, submodule, victims
+from tests.acceptance.checking import Checked, check, toml
+from tests.acceptance.reviewing import Desk
+from tests.acceptance.test_waivers import waive
+from tests.broker import fresh_project
+from tests.git.sandbox import Sandbox
+
+LOGIN = "src/auth/login.py"
+BAD = files(**{LOGIN: "bad\n"})
+OTHER = files(**{"src/other.py": "new\n"})
+
+
+@pytest.fixture
+def victim(checking: Checked, tmp_path: Path) -> Iterator[Victim]:
+    """A project of the test's own."""
+    yield from victims(checking, tmp_path / "repository")
+
+
+def committed(victim: Victim, alter: Alter) -> str:
+    """Lands an alteration without a review; the commit."""
+    alter(victim.repo)
+    victim.repo.git("commit", "--quiet", "-m", "landed")
+    victim.repo.git("reset", "--quiet", "--hard")
+    return victim.repo.head()
+
+
+def corrected(repo: Sandbox) -> None:
+    """Puts the policy in place of a link, a folder or another file."""
+    repo.git("rm", "-r", "--quiet", "--cached", FILE)
+    path = repo.root / FILE
+    path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
+    files(**{FILE: POLICY})(repo)
+
+
+def policy(content: bytes | str) -> Alter:
+    """Writes the policy."""
+    return files(**{FILE: content})
+
+
+# ------------------------------------------------------------------------------------------------- its own file
+
+
+BROKEN: dict[str, Alter] = {
+    "a mark of the byte order": policy(b"\xef\xbb\xbf" + LAX.encode()),
+    "another encoding": policy(LAX.encode("utf-16")),
+    "a zero byte": policy(LAX + "# \0\n"),
+    "two megabytes": policy(LAX + "#\n" * 1_000_000),
+    "a key twice": policy(LAX + 'needs = ["review"]\n'),
+    "a name that moves the cursor": policy(LAX + 'name = "\\u001b[2J"\n'),
+    "a name that turns the text": policy(LAX + 'name = "\\u202Erule"\n'),
+    "a need by a look-alike": policy('[[rule]]\nneeds = ["checks", "p\u0435rson"]\n'),
+    "nothing": policy(""),
+    "a link to a lax one": linked(FILE, "lax.toml", **{".tandem/lax.toml": LAX}),
+    "a submodule": submodule(FILE),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_p7_a_policy_that_is_no_policy_lets_nothing_through_but_its_correction(victim: Victim, name: str) -> None:
+    committed(victim, BROKEN[name])
+    review, changes = victim.attempt(OTHER)
+    victim.agents_fail(review, changes, "policy")
+    assert victim.approved_by(review, "ann", proved=True)["error"]["code"] == "REQUIREMENT_MISSING"
+    said = str(victim.status(review)["missing"])
+    assert FILE in said
+    assert {"\x1b", "\u202e", "\0"}.isdisjoint(said)
+    correction, changes = victim.attempt(corrected)
+    victim.agents_fail(correction, changes)
+    victim.person_may(correction, changes)
+
+
+@pytest.mark.parametrize("bits", [0o644, 0o755])
+def test_p7_a_policy_with_other_line_ends_or_as_a_program_holds(victim: Victim, bits: int) -> None:
+    victim.repo.write(FILE, POLICY.replace("\n", "\r\n"), executable=bits != 0o644)
+    victim.repo.commit("as written elsewhere")
+    review, changes = victim.attempt(BAD)
+    victim.agents_fail(review, changes)
+    victim.person_may(review, changes)
+
+
+@pytest.mark.parametrize("path", ["CODEOWNERS", CHECKS_FILE])
+def test_p7_a_link_in_place_of_another_file_of_rules_stops_no_correction(victim: Victim, path: str) -> None:
+    content = (victim.repo.root / path).read_text("utf-8")
+    committed(victim, linked(path, "elsewhere"))
+    review, changes = victim.attempt(files(**{"owned/a.txt": "bad\n"}))
+    victim.agents_fail(review, changes, "person" if path == "CODEOWNERS" else "owner:@ann")
+
+    def back(repo: Sandbox) -> None:
+        (repo.root / path).unlink()
+        files(**{path: content})(repo)
+
+    review, changes = victim.attempt(back)
+    victim.refusal(changes)
+    victim.approved_by(review, "codex")
+    victim.approved_by(review, "ann", proved=True)
+    assert victim.status(review)["missing"] == []
+
+
+# ---------------------------------------------------------------------------------------------- bases and branches
+
+
+def on(victim: Victim, base: str) -> tuple[str, list[dict[str, str]]]:
+    """A review of a bad change of a commit, named by its id, and its changes."""
+    victim.repo.git("checkout", "--quiet", "--detach", base)
+    diff, changes = victim.drawn(BAD)
+    victim.repo.git("checkout", "--quiet", "main")
+    review = victim.put_up_whole(diff=diff, base=base, proposer_id=PROPOSER)["review_id"]
+    victim.ended(review)
+    return review, changes
+
+
+def before_the_policy(victim: Victim) -> str:
+    """The first commit, which has no policy."""
+    return victim.repo.git("rev-list", "--max-parents=0", "HEAD").strip()
+
+
+def on_a_lax_branch(victim: Victim) -> str:
+    """A commit of the proposer's own branch, whose policy is lax."""
+    victim.repo.git("checkout", "--quiet", "-b", "mine")
+    commit = committed(victim, policy(LAX))
+    victim.repo.git("checkout", "--quiet", "main")
+    return commit
+
+
+def with_another_root(victim: Victim) -> str:
+    """A commit that no branch holds, without parents."""
+    tree = victim.repo.git("rev-parse", f"{before_the_policy(victim)}^{{tree}}").strip()
+    return victim.repo.git("commit-tree", "-m", "root", tree).strip()
+
+
+def merged_by_hand(victim: Victim) -> str:
+    """A merge of the base branch into one's own, which leaves the policy out."""
+    lax = on_a_lax_branch(victim)
+    tree = victim.repo.git("rev-parse", f"{lax}^{{tree}}").strip()
+    return victim.repo.git("commit-tree", "-m", "ours", "-p", lax, "-p", "main", tree).strip()
+
+
+@pytest.mark.parametrize("base", [before_the_policy, on_a_lax_branch, with_another_root, merged_by_hand])
+def test_p2_no_base_that_a_proposer_names_brings_its_own_policy(victim: Victim, base: object) -> None:
+    assert callable(base)
+    review, changes = on(victim, str(base(victim)))
+    victim.agents_fail(review, changes)
+    assert victim.approved_by(review, "ann", proved=True)["data"]["status"] == "approved"
+
+
+def test_p2_a_base_branch_that_was_away_asks_for_all_when_it_is_back(checking: Checked, tmp_path: Path) -> None:
+    with Victim(checking.broker, tmp_path / "repository", checking.config_dir) as victim:
+        # Without checks, which would be unknown on a branch that is away.
+        victim.repo.write(LOGIN, "one\n")
+        start = victim.repo.commit("start")
+        committed(victim, policy(POLICY))
+        victim.do("set_gate", enabled=True, branches=["main"])
+        victim.repo.git("branch", "-m", "main", "away")
+        victim.repo.git("checkout", "--quiet", "--detach", start)
+        diff, changes = victim.drawn(BAD)
+        review = victim.put_up_whole(diff=diff, base=start, proposer_id=PROPOSER)["review_id"]
+        victim.approved_by(review, "codex")
+        victim.repo.git("branch", "-m", "away", "main")
+        assert victim.refusal(changes)["code"] == "REQUIREMENT_MISSING"
+        assert "verdict_submitted" in victim.kinds(review)
+        victim.revise(review, diff=diff, base=start, proposer_id=PROPOSER)
+        victim.person_may(review, changes)
+
+
+@pytest.mark.parametrize("branch", ["refs/heads/main", "Main", "no-branch", None])
+def test_p2_no_other_name_of_the_branch_has_the_gate_forget_the_policy(victim: Victim, branch: str | None) -> None:
+    committed(victim, policy(POLICY.replace('["agent", "person"]', '["agent"]')))
+    review, changes = victim.attempt(BAD)
+    victim.approved_by(review, "codex")
+    victim.passes(changes)
+    committed(victim, policy(POLICY))
+    asked = {} if branch is None else {"branch": branch}
+    answer = victim.do("check_gate", changes=changes, **asked)
+    assert (answer["allowed"], answer["code"]) == (False, "REQUIREMENT_MISSING")
+    assert "a person's review" in answer["reason"]
+
+
+# ------------------------------------------------------------------------- other forms, projects and settings
+
+
+@pytest.mark.parametrize(("path", "text"), [("docs/guide.md", "bad\n"), (FILE, LAX), (LOGIN, "bad\n")])
+def test_p2_a_whole_text_needs_what_its_diff_needs(victim: Victim, path: str, text: str) -> None:
+    committed(victim, policy(POLICY + '[[rule]]\npaths = ["docs/**"]\nneeds = ["person"]\n'))
+    _, changes = victim.drawn(files(**{path: text}))
+    asked = {"path": path, "description": text, "category": "plan_review", "proposer_id": PROPOSER}
+    review = victim.put_up_whole(**asked)["review_id"]
+    victim.ended(review)
+    victim.agents_fail(review, changes)
+    victim.person_may(review, changes)
+
+
+def test_p2_a_diff_that_nothing_looks_at_opens_nothing(victim: Victim) -> None:
+    diff, changes = victim.drawn(BAD)
+    blind = victim.put_up_whole(diff=diff, proposer_id=PROPOSER, skip_diff_validation=True)["review_id"]
+    for agent in ("codex", "gemini"):
+        victim.approved_by(blind, agent)
+    victim.refusal(changes)
+    review, _ = victim.attempt(BAD)
+    victim.agents_fail(review, changes)
+    victim.person_may(review, changes)
+
+
+@pytest.mark.parametrize("is_registered", [False, True])
+def test_p2_an_approval_of_another_project_counts_for_nothing(victim: Victim, is_registered: bool) -> None:
+    review, changes = victim.attempt(BAD)
+    diff, _ = victim.drawn(BAD)
+    with Desk(victim.url, fresh_project()) as other:
+        if is_registered:
+            other.register(victim.repo.root)
+        elsewhere = other.put_up(diff=diff, proposer_id=PROPOSER)
+        other.approve(elsewhere)
+        assert "verdict_submitted" in other.kinds(elsewhere)
+    victim.agents_fail(review, changes)
+    victim.person_may(review, changes)
+
+
+def test_p2_settings_that_no_person_trusts_exempt_nothing(victim: Victim) -> None:
+    review, changes = victim.attempt(BAD)
+    victim.repo.write(".tandem/config.toml", 'gate_exempt = ["**", "src/**"]\nchecks_on_tip = false\n')
+    victim.agents_fail(review, changes)
+    victim.person_may(review, changes)
+
+
+# --------------------------------------------------------------------------------------- rounds and other changes
+
+
+def test_p2_a_counter_patch_that_adds_a_protected_path_needs_its_person(victim: Victim) -> None:
+    good, _ = victim.drawn(OTHER)
+    both, changes = victim.drawn(files(**{LOGIN: "bad\n", "src/other.py": "new\n"}))
+    review = victim.put_up(diff=good, proposer_id=PROPOSER)
+    asked = {"verdict": "changes_requested", "counter_patch": both}
+    patch = victim.verdict(review, generation=victim.claim(review, "codex"), **asked)["counter_patch_id"]
+    with Desk(victim.url, victim.project, agent=PROPOSER) as proposer:
+        proposer.do("accept_counter_patch", review_id=review, counter_patch_id=patch)
+    victim.ended(review)
+    for agent in ("codex", "gemini"):
+        victim.approved_by(review, agent)
+    assert "a person's review (rule 'auth'" in victim.status(review)["missing"][0]
+    victim.refusal(changes)
+    victim.person_may(review, changes)
+
+
+def test_p2_what_a_person_approved_or_waived_is_that_content_alone(victim: Victim) -> None:
+    review, changes = victim.attempt(files(**{LOGIN: "good\n"}))
+    victim.approved_by(review, "codex")
+    assert waive(victim, review, "person")["data"]["status"] == "approved"
+    victim.passes(changes)
+    diff, worse = victim.drawn(BAD)
+    victim.revise(review, diff=diff, proposer_id=PROPOSER)
+    victim.ended(review)
+    victim.approved_by(review, "codex")
+    assert len(victim.status(review)["missing"]) == 1
+    victim.refusal(worse)
+    assert "requirement_waived" in victim.kinds(review)
+    victim.person_may(review, worse)
+
+
+def test_p2_one_commit_of_an_approved_and_an_unapproved_change_is_refused_for_the_latter(victim: Victim) -> None:
+    good, approved = victim.attempt(OTHER)
+    victim.approved_by(good, "codex")
+    bad, protected = victim.attempt(BAD)
+    victim.agents_fail(bad, protected)
+    refused = victim.refusal([*approved, *protected])
+    assert [one["path"] for one in refused["paths"] if not one["allowed"]] == [LOGIN]
+    victim.person_may(bad, [*approved, *protected])
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_p2_an_approved_lax_policy_frees_nothing_before_it_has_landed(victim: Victim, together: bool) -> None:
+    frees, change = victim.attempt(policy(LAX))
+    victim.agents_fail(frees, change)
+    victim.person_may(frees, change)
+    review, protected = victim.attempt(BAD)
+    victim.agents_fail(review, protected)
+    victim.refusal([*change, *protected] if together else protected)
+    committed(victim, policy(LAX))
+    # From then on the other change passes by it.
+    again, protected = victim.attempt(BAD)
+    assert victim.status(again)["status"] == "approved"
+    victim.passes(protected)
+
+
+# ------------------------------------------------------------------------------------------------ owners, checks
+
+
+def test_p2_no_one_is_an_owner_by_the_spelling_of_a_name(victim: Victim) -> None:
+    review, changes = victim.attempt(files(**{"owned/a.txt": "bad\n"}))
+    for name in ("ANN", "@ann", "ann ", "codex/ann", "\uff41nn", "ann\u200b", "a\u0430nn"):
+        assert victim.approved_by(review, name)["error"]["code"] in (
+            "FORBIDDEN",
+            "REQUIREMENT_MISSING",
+            "INVALID_INPUT",
+        )
+    victim.agents_fail(review, changes, "owner:@ann")
+    victim.person_may(review, changes)
+
+
+def test_p2_no_owner_s_name_moves_the_cursor_of_who_reads_it(victim: Victim) -> None:
+    committed(victim, files(CODEOWNERS="owned/ @ann @\x1b[2J\u202eben\n"))
+    review, changes = victim.attempt(files(**{"owned/a.txt": "bad\n"}))
+    said = str(victim.status(review)["missing"]) + victim.approved_by(review, "codex")["error"]["message"]
+    assert "@ann" in said
+    assert {"\x1b", "\u202e"}.isdisjoint(said)
+    victim.refusal(changes)
+    victim.person_may(review, changes)
+
+
+ABSENT = check("calm", "import os, sys; sys.exit(os.path.exists('docs/bad.md'))")
+LOOSE = {
+    "made optional": toml({**ABSENT, "required": False}),
+    "renamed": toml(check("other", "print('calm')")),
+    "removed": "",
+    "made easy": toml(check("calm", "print('calm')")),
+    "for other paths": toml({**ABSENT, "paths": ["src/**"]}),
+}
+
+
+@pytest.mark.parametrize("how", LOOSE)
+def test_p2_a_check_that_the_change_itself_loosens_holds_it_back(victim: Victim, how: str) -> None:
+    victim.have(ABSENT)
+    for path, works in (("docs/bad.md", False), ("docs/good.md", True)):
+        review, changes = victim.attempt(files(**{path: "new\n", CHECKS_FILE: LOOSE[how]}))
+        assert victim.status(review)["status"] == "pending"
+        victim.approved_by(review, "codex")
+        if works:
+            victim.passes(changes)
+        else:
+            assert victim.refusal(changes)["code"] == "CHECK_FAILED"
