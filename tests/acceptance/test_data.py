@@ -186,7 +186,7 @@ def whole(backup: Path) -> list[bytes]:
     return gzip.decompress(backup.read_bytes()).splitlines(keepends=True)
 
 
-def _signed(lines: list[bytes]) -> bytes:
+def signed(lines: list[bytes]) -> bytes:
     """An export of these lines, with the end that fits them."""
     content = b"".join(lines)
     rows = sum(line.startswith(b"[") for line in lines)
@@ -209,12 +209,12 @@ SPOILT: dict[str, tuple[str, Callable[[Path], bytes]]] = {
     "something behind it": ("changed", lambda file: b"".join([*whole(file), b"[]\n"])),
     "a bit flipped": ("changed", lambda file: (raw := file.read_bytes())[:-100] + bytes([raw[-100] ^ 1]) + raw[-99:]),
     "an event changed": ("changed", lambda file: b"".join(_changed(whole(file)))),
-    "an event changed, and the digest": ("does not verify", lambda file: _signed(_changed(whole(file)[:-1]))),
+    "an event changed, and the digest": ("does not verify", lambda file: signed(_changed(whole(file)[:-1]))),
     "an event removed, and the digest": (
         "",
-        lambda file: _signed([line for line in whole(file)[:-1] if b'"review_closed"' not in line]),
+        lambda file: signed([line for line in whole(file)[:-1] if b'"review_closed"' not in line]),
     ),
-    NEWER: ("newer", lambda file: _signed(_newer(whole(file)[:-1]))),
+    NEWER: ("newer", lambda file: signed(_newer(whole(file)[:-1]))),
     "another file": ("no copy", lambda _file: b"Dear diary\n"),
     "an empty file": ("no copy", lambda _file: b""),
     "a SQLite database": ("no copy", lambda _file: b"SQLite format 3\x00" + bytes(100)),
@@ -270,7 +270,7 @@ def test_a_copy_of_an_older_version_is_imported(tmp_path: Path, schema: str):
     # Made by the version before the migrations became one; without its key the hashes are not checked, but all else is.
     lines = (COPIES / "0022_access_mode.jsonl").read_bytes().splitlines(keepends=True)[:-1]
     copy = tmp_path / "copy"
-    copy.write_bytes(_signed(_older(lines) if schema == "0021_quota_pauses" else lines))
+    copy.write_bytes(signed(_older(lines) if schema == "0021_quota_pauses" else lines))
     place = Place(BrokerProcess(tmp_path))
     done = place.done("import", str(copy))
     assert done["schema"] == schema
@@ -348,7 +348,7 @@ def large(backup: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     header = json.loads(lines[0])
     header["rows"] += len(rows)
     file = tmp_path_factory.mktemp("large") / "large"
-    file.write_bytes(_signed([json.dumps(header).encode() + b"\n", *lines[1 : at + 1], *rows, *lines[at + 1 :]]))
+    file.write_bytes(signed([json.dumps(header).encode() + b"\n", *lines[1 : at + 1], *rows, *lines[at + 1 :]]))
     return file
 
 
