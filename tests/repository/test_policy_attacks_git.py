@@ -189,6 +189,28 @@ def test_p2_the_base_branch_does_not_go_back_behind_its_policy(kept: Gated) -> N
     kept.git("reset", "--quiet", "--hard", weak)
 
 
+def test_p2_a_base_branch_with_a_policy_is_not_deleted_to_be_made_at_an_older_commit(kept: Gated) -> None:
+    weak = landed(kept, {FILE: WEAK})
+    strict = landed(kept, {FILE: STRICT})
+    kept.git("switch", "--quiet", "--create", "side", weak)
+    for command in (["branch", "-D", "main"], ["update-ref", "-d", "refs/heads/main"]):
+        assert "with a policy: it is not deleted" in kept.refused(*command)
+    assert kept.head("main") == strict
+    kept.git("branch", "other")
+    kept.git("branch", "-D", "other")
+    kept.git("branch", "--move", "main", "aside")
+    kept.git("branch", "--move", "aside", "main")
+    for packing in (["pack-refs", "--all"], ["gc", "--quiet"], ["pack-refs", "--all", "--no-prune"]):
+        kept.git(*packing)
+        assert kept.head("main") == strict
+        assert "it is not deleted" in kept.refused("branch", "-D", "main")
+        kept.git("switch", "--quiet", "main")
+        kept.approved_commit({"a.txt": " ".join(packing)})
+        strict = kept.head("main")
+        kept.git("switch", "--quiet", "side")
+        assert "it is not deleted" in kept.refused("branch", "-D", "main")
+
+
 @pytest.mark.parametrize("later", [{}, {"a.txt": "1\n"}])
 def test_p2_no_merge_leaves_the_policy_out(kept: Gated, later: dict[str, str]) -> None:
     weak = landed(kept, {FILE: WEAK})
@@ -218,12 +240,13 @@ def test_p2_no_merge_leaves_the_policy_out(kept: Gated, later: dict[str, str]) -
     assert kept.tandem("audit", "main").status == 0
 
 
-def test_p2_the_audit_finds_what_a_renamed_branch_brings(kept: Gated) -> None:
+@pytest.mark.parametrize("how", ["--move", "--copy"])
+def test_p2_the_audit_finds_a_branch_that_git_puts_over_the_base_branch(kept: Gated, how: str) -> None:
     branched(kept, "feature", BAD)
     review = by_agents(kept, "--range", "main...feature")
-    kept.git("branch", "--quiet", "--move", "main", "old")
-    # Git asks no hook about it.
-    kept.git("branch", "--quiet", "--move", "feature", "main")
+    kept.git("switch", "--quiet", "feature")
+    # Git asks no hook about that name, and loses both branches where the deletion is refused.
+    kept.git("branch", "--quiet", how, "--force", "feature", "main")
     audit = kept.tandem("audit", "main")
     assert audit.status != 0
     assert "unapproved" in audit.stdout

@@ -50,6 +50,8 @@ _REFUSED = 1
 _PREPARED = "prepared"
 _SYMBOLIC = "ref:"
 _NOTES = "refs/notes/"
+_RENAMED = "logs/refs/.tmp-renamed-log"
+"""Where git keeps the log of a branch that it is about to rename."""
 _SHOWN_COMMITS = 10
 _SHOWN_PATHS = 3
 _SHORT = 10
@@ -100,7 +102,7 @@ def _updated(gate: GateFile, lines: list[list[str]], *, is_server: bool = False)
     """
     bases = guarded(gate)
     # Whether two names are one is not left to the file system's case.
-    moves = [(ref, new) for _, new, ref in lines if ref.casefold() in bases]
+    moves = [(ref, new) for _, new, ref in lines if ref.casefold() in bases and not _is_renaming(gate, new)]
     # The script of the hook knows the base branches too: what it lets come here is no base branch only if that holds.
     branches = [(ref, new) for _, new, ref in lines if ref.casefold().startswith(HEADS)]
     if not moves and (is_server or not branches):
@@ -118,6 +120,11 @@ def _updated(gate: GateFile, lines: list[list[str]], *, is_server: bool = False)
             return Refusal([f"{name} cannot be judged: {error}"])
 
 
+def _is_renaming(gate: GateFile, new: str) -> bool:
+    """Whether git deletes a branch only to rename it, or to rename another one to it: refused, it would lose both."""
+    return not new.strip("0") and os.path.exists(os.path.join(gate.place.common_dir, _RENAMED))
+
+
 def _moved(gate: GateFile, asker: GateClient, moves: Sequence[tuple[str, str]]) -> Refusal | None:
     """Why the base branches may not move; nothing moves unless everything may."""
     bases = Bases(gate, asker.get_gate()["accepted"])
@@ -133,7 +140,9 @@ def _move(gate: GateFile, asker: GateClient, judge: RangeChecker, bases: Bases, 
         return Refusal([reason, "Merge that branch instead, when it is approved."])
     # What git says was there before is what the caller expects, or nothing at all.
     old = bases.tips.get(ref) or git.resolve(gate.place, ref)
-    if not new.strip("0") or new == old:
+    if not new.strip("0"):
+        return _deleted(gate, judge, ref, old)
+    if new == old:
         return None
     tips = tuple(bases.tips.values())
     _ask_about(gate, asker, judge, ref, (old, new))
@@ -142,6 +151,14 @@ def _move(gate: GateFile, asker: GateClient, judge: RangeChecker, bases: Bases, 
         judgement = _checked(judge, judgement, new, old, bases)
     judgement = _with_rules(judge, judgement, (old, new))
     return _refusal(gate, judgement, f"{name} stays where it is", (old, new), name)
+
+
+def _deleted(gate: GateFile, judge: RangeChecker, ref: str, old: str | None) -> Refusal | None:
+    """Why a base branch may not be deleted: made once more at an older commit, it would have the rules of then."""
+    if old is None or not judge.has_policy(old) or git.is_packed(gate.place, ref, old):
+        return None
+    reason = f"{ref.removeprefix(HEADS)} is a base branch with a policy: it is not deleted."
+    return Refusal([reason, "Where another branch takes its place, a person says so: tandem gate on --branch NAME"])
 
 
 def _with_rules(judge: RangeChecker, judgement: Judgement, net: Net) -> Judgement:

@@ -116,6 +116,17 @@ def head(place: HookRepository) -> str | None:
     return head_commit(place.git_dir, place.common_dir) or resolve(place, "HEAD")
 
 
+def is_packed(place: HookRepository, ref: str, oid: str) -> bool:
+    """Whether a ref stays where it is although its file goes: git packs it, and tells hooks of a deletion."""
+    packed = os.path.join(place.common_dir, "packed-refs")
+    try:
+        # Git locks the list before it takes a ref out of it, and asks the hook in between.
+        with open(packed, "rb") as file:
+            return not os.path.exists(f"{packed}.lock") and f"{oid} {ref}\n".encode() in file
+    except FileNotFoundError:
+        return False
+
+
 def resolve(place: HookRepository, revision: str, kind: str = "commit") -> str | None:
     """The id of what a revision names, followed to the kind (`commit` or `tree`); None if there is none such."""
     named = f"{revision}^{{{kind}}}"

@@ -333,6 +333,10 @@ class RangeChecker:
             found += [(side, paths)] if paths else []
         return found
 
+    def has_policy(self, commit: str) -> bool:
+        """Whether a commit has a policy."""
+        return bool(git.run(self._place, ["ls-tree", "--name-only", commit, "--", _POLICY]).text)
+
     def rules_lost(self, old: str, new: str) -> CommitFinding | None:
         """That a branch which goes back loses rules of its own, where that is not approved; else None."""
         base = git.run(self._place, ["merge-base", old, new], accept=(0, 1)).text or None
@@ -343,7 +347,7 @@ class RangeChecker:
     def _lost(self, side: str, now: str, paths: Collection[str]) -> CommitFinding | None:
         """That a commit is without the rules which a side has at some paths, where that is not approved; else None."""
         rules = _RULES.intersection(paths)
-        if not rules or not git.run(self._place, ["ls-tree", "--name-only", side, "--", _POLICY]).text:
+        if not rules or not self.has_policy(side):
             return None
         lost = [change for change in self._checks.changes(side, now) if change["path"] in rules]
         if not lost or self._checks.asked(lost).passes or self._checks.finding(side, now).passes:
