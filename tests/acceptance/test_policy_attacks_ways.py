@@ -200,6 +200,21 @@ def test_p2_a_whole_text_needs_what_its_diff_needs(victim: Victim, path: str, te
     victim.person_may(review, changes)
 
 
+@pytest.mark.parametrize("category", ["plan_review", "verification", "handoff"])
+@pytest.mark.parametrize("match", ["all", "first"])
+def test_p2_no_category_has_a_document_pass_a_rule_for_changes(victim: Victim, category: str, match: str) -> None:
+    rules = {"agent": category, "person": "code_change"}
+    text = "".join(f'[[rule]]\ncategories = ["{of}"]\nneeds = ["{need}"]\n' for need, of in rules.items())
+    text = f'match = "{match}"\n{text}'
+    committed(victim, policy(text))
+    _, changes = victim.drawn(files(**{"docs/guide.md": "bad\n"}))
+    asked = {"path": "docs/guide.md", "description": "bad\n", "category": category, "proposer_id": PROPOSER}
+    review = victim.put_up_whole(**asked)["review_id"]
+    victim.ended(review)
+    victim.agents_fail(review, changes)
+    victim.person_may(review, changes)
+
+
 def test_p2_a_diff_that_nothing_looks_at_opens_nothing(victim: Victim) -> None:
     diff, changes = victim.drawn(BAD)
     blind = victim.put_up_whole(diff=diff, proposer_id=PROPOSER, skip_diff_validation=True)["review_id"]

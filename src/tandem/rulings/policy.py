@@ -41,7 +41,8 @@ NEEDS: Final = {
 """What a rule may need, with its words; besides these, `agent:NAME` is one by the agent, or client, of that name."""
 
 SEVERITIES: Final = ("blocker", "major", "minor", "nit")
-CATEGORIES: Final = ("plan_review", "code_change", "verification", "handoff")
+CODE: Final = "code_change"
+CATEGORIES: Final = ("plan_review", CODE, "verification", "handoff")
 ALL, FIRST = "all", "first"
 MATCHES: Final = (ALL, FIRST)
 SAME, REBASE = "same", "rebase"
@@ -256,12 +257,19 @@ class Rule:
     def concerns(self, facts: Facts) -> bool:
         """Whether a change as a whole fits; where its branch is not known, only a lenient rule does not."""
         return (
-            (not self.categories or facts.category in self.categories)
+            (self._is_of(facts.category) or self._may_be_code(facts))
             and (self.lines is None or self.lines.holds(facts.lines))
             and (self.files is None or self.files.holds(len(facts.changes)))
             and (not self.by or self._is_by(facts))
             and self._is_for(facts.branch)
         )
+
+    def _is_of(self, category: str) -> bool:
+        return not self.categories or category in self.categories
+
+    def _may_be_code(self, facts: Facts) -> bool:
+        # The text of a document changes it as its diff does, and its category is the proposer's word.
+        return not self.is_lenient and bool(facts.changes) and self._is_of(CODE)
 
     def _is_by(self, facts: Facts) -> bool:
         # A proposer that has one of the two words as its name is no case of the word.
@@ -275,7 +283,8 @@ class Rule:
 
     def is_sure(self, facts: Facts) -> bool:
         """Whether a rule that concerns a change would also do so if all were known."""
-        return self.branches is None or facts.branch is not None
+        is_sure_kind = self._is_of(facts.category) and (not facts.changes or self._is_of(CODE))
+        return is_sure_kind and (self.branches is None or facts.branch is not None)
 
     def fits(self, path: ChangedPath) -> bool:
         """Whether it fits one of the change's paths."""
