@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import permutations
+from pathlib import Path
+from random import Random
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
+from tandem.rulings import proof
 from tandem.rulings.policy import FILE
 from tests.acceptance.checking import Checked
 from tests.acceptance.reviewing import WHY, edited
-from tests.broker import fresh_project
+from tests.broker import BrokerProcess, fresh_project
 from tests.databases import ON_BOTH_DATABASES
 
 NEEDS: dict[str, tuple[str, ...]] = {
@@ -48,6 +53,9 @@ class PolicyMachine(RuleBasedStateMachine):
         self.digests: dict[str, str] = {}
         self.ruled: dict[str, bool] = {}
         """Whether there was a policy when the round was submitted: without one no proof is kept of who is a person."""
+        self.claims: dict[tuple[str, str], int] = {}
+        self.objected: set[str] = set()
+        """Reviews of which a round has an objection and has not ended."""
 
     @initialize()
     def begin(self) -> None:
@@ -78,6 +86,7 @@ class PolicyMachine(RuleBasedStateMachine):
         if not answer["ok"]:
             return
         self.ruled[review] = bool(self.policy)
+        self.objected.discard(review)
         if answer["data"]["digest"] != self.digests[review]:
             self.seats[review], self.digests[review] = {}, answer["data"]["digest"]
 
@@ -91,6 +100,53 @@ class PolicyMachine(RuleBasedStateMachine):
             self.seats[review][who] = is_proved and who in ("ann", "ben") and self.ruled[review]
         else:
             assert self.project.status(review) == before
+
+    @rule(review=reviews, who=st.sampled_from(WHO))
+    def claim(self, review: str, who: str) -> None:
+        answer = self.project.call("claim_review", review_id=review, reviewer_id=who)
+        if not answer["ok"]:
+            return
+        assert who != "claude-code", "the proposer"
+        number = answer["data"]["claim_generation"]
+        others = {name: given for (of, name), given in self.claims.items() if of == review and name != who}
+        assert number not in others.values(), "no number is given twice"
+        assert number >= self.claims.get((review, who), number)
+        self.claims[review, who] = number
+
+    @rule(
+        held=st.randoms(use_true_random=False),
+        said=st.sampled_from(("approved", "approved", "changes_requested", "release")),
+        is_proved=st.booleans(),
+    )
+    def conclude(self, held: Random, said: str, *, is_proved: bool) -> None:
+        """End one of the claims, of which several may be held, in any order."""
+        if not self.claims:
+            return
+        review, who = held.choice(sorted(self.claims))
+        asked = {"review_id": review, "claim_generation": self.claims.pop((review, who)), "reason": WHY}
+        if said == "release":
+            self.project.call("release_claim", **asked)
+            return
+        asked |= {"verdict": said, "reviewer_id": who}
+        stated = {"proof": self.project.sealed(proof.verdict_facts(asked))} if is_proved else {}
+        if not self.project.call("submit_verdict", **asked, **stated)["ok"]:
+            return
+        if said == "approved":
+            assert who not in self.seats[review] or not self.ruled[review], "one principal takes one seat"
+            self.seats[review][who] = is_proved and who in ("ann", "ben") and self.ruled[review]
+        else:
+            self.seats[review].pop(who, None)
+            self.objected.add(review)
+
+    @invariant()
+    def p6_a_round_with_an_objection_is_not_approved(self) -> None:
+        for review in [*self.objected]:
+            status = self.project.status(review)
+            assert status["status"] != "approved"
+            if status["status"] not in ("claimed", "in_review"):
+                assert status["status"] == "changes_requested"
+                assert status["beside"] == []
+                self.objected.remove(review)
 
     @rule(review=reviews)
     def withdraw(self, review: str) -> None:
@@ -116,6 +172,13 @@ class PolicyMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         self.project.broker.assert_intact()
+
+
+@pytest.fixture
+def project(broker: BrokerProcess, tmp_path: Path) -> Iterator[Checked]:
+    """A project on each database."""
+    with Checked(broker, tmp_path / "repository", tmp_path) as opened:
+        yield opened
 
 
 @ON_BOTH_DATABASES

@@ -75,7 +75,7 @@ def test_a_review_goes_to_the_profile_that_its_paths_fit(shop: Desk, staff: Staf
     # For the other none is started in vain, and who waits for it hears why.
     assert team(steward) == ["security"]
     none = shop.status(other)["no_reviewer"]
-    assert (none["reason"], none["needs_person"]) == ("no_profile", True)
+    assert (none["reason"], none["needs_person"]) == ("no_profile", False)
     assert "security, style" in none["message"]
     assert "tandem open" in none["remedy"]
 
@@ -93,6 +93,53 @@ def test_a_policy_names_the_profile_and_each_fills_its_seat(shop: Desk, repo: Sa
         assert claimed(shop, reviewer) == review
         shop.verdict(review, "approved")
     assert shop.status(review)["missing"] == []
+
+
+@ON_BOTH_DATABASES
+def test_p1_the_profiles_of_a_policy_review_at_the_same_time_after_the_one_without_a_vote(
+    shop: Desk, repo: Sandbox, staff: Staff
+) -> None:
+    have(repo, "agent:security", "agent:style")
+    steward = staff(SECURITY, STYLE, ADVICE, max_pool_size=3)
+    review = shop.put_up(diff=edited())
+    adviser = member(steward, "advice")
+    assert claimed(shop, adviser) == review
+    # Its claim fills no seat, and no one works beside it.
+    assert shop.call("claim_review", review_id=review, reviewer_id="codex-1")["ok"] is False
+    assert team(steward) == ["advice"]
+    shop.verdict(review, "approved")
+    assert len(shop.status(review)["missing"]) == 2
+    one = member(steward, "security")
+    claims = [shop.do("claim_review", reviewer_id=one)]
+    other = member(steward, "style")
+    claims.append(shop.do("claim_review", reviewer_id=other))
+    assert [claim["review_id"] for claim in claims] == [review, review]
+    status = shop.status(review)
+    assert (status["reviewer_id"], status["beside"]) == (one, [other])
+    assert [steward.seen(name)["review_id"] for name in (one, other)] == [review, review]
+    assert claimed(shop, adviser) is None
+    given = [shop.verdict(review, "approved", claim["claim_generation"])["status"] for claim in reversed(claims)]
+    assert given == ["claimed", "approved"]
+
+
+@ON_BOTH_DATABASES
+def test_a_free_seat_of_a_held_review_asks_for_a_profile_that_would_fill_it(
+    shop: Desk, repo: Sandbox, staff: Staff
+) -> None:
+    have(repo, "agent", "agent:security")
+    steward = staff({**STYLE, "paths": ["b.*"]}, SECURITY, max_pool_size=4)
+    review = shop.put_up(diff=edited())
+    first = member(steward, "security")
+    assert team(steward) == ["security"]
+    assert claimed(shop, first) == review
+    second = member(steward, "security")
+    assert team(steward) == ["security", "security"]
+    # What no one holds comes first.
+    other = shop.put_up(diff=edited(line=5))
+    assert claimed(shop, second) == other
+    third = member(steward, "security")
+    assert claimed(shop, third) == review
+    assert shop.status(review)["beside"] == [third]
 
 
 def test_a_small_change_goes_to_the_small_model_by_the_rules_of_the_policy(
@@ -133,6 +180,15 @@ def test_nor_by_a_pool_without_profiles(shop: Desk, repo: Sandbox) -> None:
     assert "codex gives the approval that is missing" in shop.status(review)["no_reviewer"]["message"]
     shop.put_up(diff=edited("b.txt"), agent_type="claude-code")
     assert team(steward) == ["codex"]
+
+
+def test_who_waits_for_a_profile_that_does_not_fit_needs_a_person(shop: Desk, repo: Sandbox, staff: Staff) -> None:
+    have(repo, "agent:security")
+    steward = staff(SECURITY, STYLE)
+    status = shop.status(shop.put_up(diff=edited("b.txt")))
+    assert team(steward) == []
+    none = status["no_reviewer"]
+    assert (none["reason"], none["needs_person"], status["next_action"]) == ("no_profile", True, "escalate")
 
 
 @ON_BOTH_DATABASES

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from tandem.rulings.policy import FILE
 from tests.acceptance.reviewing import edited
 from tests.acceptance.staffed import Counter, StaffedBroker, counter, only_posix, program
 from tests.commandline import Shell
@@ -126,3 +128,23 @@ def test_operators_see_the_profiles(project: Counter) -> None:
     assert "profile advice: custom with big, without a vote" in listed
     page = httpx.get(f"{project.broker.url}/reviewers", follow_redirects=True).text
     assert "advice (custom, big, no vote)" in page
+
+
+def test_p1_two_profiles_review_at_the_same_time(tmp_path: Path) -> None:
+    waits = {"command": program(tmp_path / "notes", "hold", "go")}
+    advice = {"name": "advice", "voting": False}
+    pool = {"profile": [{"name": "security", **waits}, {"name": "general", **waits}, advice], "max_pool_size": 3}
+    with StaffedBroker(tmp_path, pool) as broker, counter(broker, tmp_path / "repository") as project:
+        repository = Sandbox(project.root)
+        repository.write(FILE, '[[rule]]\nneeds = ["agent:security", "agent:general"]\n')
+        repository.commit("policy")
+        review = project.put_up(intent="Better.", diff=edited())
+        status = project.when(review, lambda one: one["beside"], "has two at work")
+        at_work = {name.partition("-r")[0] for name in (status["reviewer_id"], *status["beside"])}
+        assert at_work == {"security", "general"}
+        broker.let("go")
+        status = project.when(review, lambda one: one["status"] == "approved", "is approved by both")
+        assert status["missing"] == []
+        names = [name for name, *_ in told(project, review)]
+        assert (names[0], sorted(names[1:])) == ("advice", ["general", "security"])
+        broker.assert_intact()

@@ -143,10 +143,17 @@ def test_what_happened_before_an_upgrade_is_counted(
             "DROP INDEX ix_reviewers_profile",
             "ALTER TABLE reviewers DROP COLUMN profile",
             "ALTER TABLE pools DROP COLUMN profiles_out",
+            "ALTER TABLE reviews DROP COLUMN at_work",
+            "ALTER TABLE reviews DROP COLUMN leases",
+            "ALTER TABLE reviews DROP COLUMN generations",
+            "ALTER TABLE reviews DROP COLUMN seats_free",
+            "ALTER TABLE reviews DROP COLUMN ends_as",
             "ALTER TABLE findings DROP COLUMN settled_round",
             "ALTER TABLE findings DROP COLUMN written_by",
             "ALTER TABLE findings DROP COLUMN blob",
             "ALTER TABLE findings DROP COLUMN changed",
+            "DROP INDEX ix_findings_telling",
+            "ALTER TABLE findings DROP COLUMN telling",
             "UPDATE alembic_version SET version_num = '0026_drafts'",
         )
         broker.start()

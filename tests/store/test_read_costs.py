@@ -146,6 +146,7 @@ def pair(
         assert next(one, None) is None
 
 
+LATER = 2**62
 ANNA = Names.of("anna", by_token=False)
 
 
@@ -195,6 +196,18 @@ def test_what_is_open_is_counted_without_the_closed(pair: tuple[Weighed, Weighed
         assert 0 < reports.count_attention(unit) <= OPEN
 
     check(pair, read)
+
+
+def test_what_waits_for_reviewers_is_found_among_open_reviews(pair: tuple[Weighed, Weighed]) -> None:
+    def count(unit: Weighed) -> None:
+        assert 0 < pool.count_claimable(unit, LATER)["beta"][0] <= OPEN
+        pool.next_retry(unit, 0)
+
+    def listed(unit: Weighed) -> None:
+        assert 0 < len(reviews.list_waiting(unit, "beta", LATER)) <= OPEN
+
+    check(pair, count)
+    check(pair, listed)
 
 
 @pytest.mark.parametrize("project", [None, "beta"])

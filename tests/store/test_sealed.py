@@ -21,9 +21,9 @@ OPEN = {
         rolled_back_by sender_id sender_role sent_by settled_by speaker switched_by verdict_by written_by
     """,
     "words of the contract: states, kinds, dates, numbers by name": """
-        activity auth category checks commits counter_patch_status day drain_reason end_reason format kind kinds metric
-        mode mode_after mode_before model new next_phase old origin outcome outcomes paused_kind provider rules
-        speaker_kind severity side state status threshold turn verdict
+        activity auth category checks commits counter_patch_status day drain_reason end_reason ends_as format kind kinds
+        leases metric mode mode_after mode_before model new next_phase old origin outcome outcomes paused_kind provider
+        rules speaker_kind severity side state status threshold turn verdict
     """,
     "digests of visible contents, keyed digests, and those in tables without events": """
         blob blob_after blob_before body_hash command_hash digest event_hash fingerprint hash inverse key_check
@@ -32,7 +32,7 @@ OPEN = {
     "what people, agents and programs write for others to read": """
         affected_files attention body changes claim data definition delta failure feature file ground host intent lines
         looked metadata needs notes path paused phase plan profile profiles_out reason rework root seats settled_reason
-        suggestion task verdict_reason waived
+        suggestion task verdict_reason waived at_work
     """,
     "commands of files in the repository": "command",
     "URLs in which no password is taken (`mirror`)": "mirror",

@@ -138,7 +138,7 @@ class Replay:
                 return self._apply_row(event, table, delta[part])
         if "review" not in delta:
             return []
-        counted = self._apply_review(event, delta["review"])
+        counted = self._apply_review(event, delta["review"], delta.get("verdict"))
         found = (Finding(**row) for row in delta.get("findings", ()))
         return counted if self._review is None else sorted([*counted, *finding_moves(self._review, found, event.kind)])
 
@@ -187,7 +187,7 @@ class Replay:
     def _put(self, table: str, row: Row) -> None:
         self._rows(table)[key_of(table, row)] = row
 
-    def _apply_review(self, event: Event, changed: Row) -> list[CounterMove]:
+    def _apply_review(self, event: Event, changed: Row, given: Row | None) -> list[CounterMove]:
         before = self._review
         stamp: Row = {"event_seq": event.seq, "event_hash": event.hash}
         if before is None:
@@ -200,7 +200,7 @@ class Replay:
             raise ValueError(event.new)
         self._review = after
         self._put("reviews", {name: value for name, value in after._asdict().items() if name not in VOLATILE})
-        return moves(before, after, event.kind)
+        return moves(before, after, event.kind, given)
 
     def _apply_cycle(self, event: Event, changed: Row) -> None:
         key = (event.subject.removeprefix("cycle:"),)

@@ -225,9 +225,8 @@ def _say_what_is_missing() -> None:
 
 def _offer_page(created: dict[str, Any], options: ConnectionOptions) -> None:
     """Offer the person at the terminal the page of a review that no reviewer takes by itself."""
-    why = created["no_reviewer"]
     is_person = agent_mark() is None and sys.stdin.isatty() and sys.stdout.isatty()
-    if why is None or why["reason"] != "no_pool" or options.as_json or not is_person:
+    if not next_steps.alone(created) or options.as_json or not is_person:
         return
     answer = person.ask("A person has to review it. Open its page in your browser now? Type yes, or Enter for no: ")
     if answer is not None and answer.lower() in {"y", "yes"}:

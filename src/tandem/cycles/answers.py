@@ -22,7 +22,8 @@ from tandem.contract.fields import (
     VerdictName,
 )
 from tandem.present.shape import Shown
-from tandem.reviews.answers import NO_REVIEWER, NoReviewer
+from tandem.reviews.answers import NO_REVIEWER
+from tandem.reviews.reviewer_contract import NoReviewer
 
 CycleId = Annotated[str, Field(description="The cycle.")]
 WorkflowName = Annotated[str, Field(description="The workflow.")]

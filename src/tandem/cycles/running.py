@@ -24,9 +24,9 @@ from tandem.cycles.rules import Cycle, Handoff, Session
 from tandem.cycles.scope import CycleScope
 from tandem.errors import CycleAlreadyActive, InvalidPhase
 from tandem.reviews import queries as reviews
-from tandem.reviews.answers import NoReviewer
 from tandem.reviews.context import Services, why_none
 from tandem.reviews.reading import close_in
+from tandem.reviews.reviewer_contract import NoReviewer
 from tandem.reviews.rules import Review, State
 from tandem.settings.workflows import COMPLETE, Workflow
 from tandem.store import events

@@ -12,6 +12,7 @@ from tandem.gate.rules import Override
 from tandem.pool.rules import Pool, Reviewer, circuit_seconds, failure_cause, next_try, plainly
 from tandem.present.words import duration
 from tandem.reviews import waiver_rules
+from tandem.reviews.claim_rules import beside
 from tandem.reviews.rules import NO_VERDICT, Review, State, next_action
 
 ListName = Literal["your_turn", "waiting", "problems"]
@@ -163,6 +164,8 @@ def _turn(review: Review, around: InboxContext) -> Placement | None:
         return Placement("your_turn", "answer", since)
     if _is_queued(review) and not around.drafted:
         return None if around.authored or around.pool else Placement("your_turn", "review", since)
+    if any(one.holder == person for one in beside(review)):
+        return Placement("your_turn", "verdict", since)
     if review.turn == "reviewer" and _reviewer(review) == person:
         return Placement("your_turn", "verdict" if review.held else "answer", since)
     if review.turn == "proposer" and review.proposer_id == person:

@@ -28,8 +28,8 @@ from tandem.pool.rules import (
 from tandem.present.words import duration
 from tandem.reviews import queries as reviews
 from tandem.reviews import seats
-from tandem.reviews.answers import NoReviewer
 from tandem.reviews.context import Services
+from tandem.reviews.reviewer_contract import NoReviewer
 from tandem.reviews.rules import Review, State
 from tandem.store import events
 from tandem.store.base import Unit
@@ -94,7 +94,12 @@ def _waits(reason: str, message: str, review: Review) -> NoReviewer:
 
 def _no_pool(review: Review) -> NoReviewer:
     message = "No reviewer pool serves this project: a person, or another agent, reviews it."
-    found = _waits("no_pool", message, review)
+    return _others("no_pool", message, review)
+
+
+def _others(reason: str, message: str, review: Review) -> NoReviewer:
+    """A person, or an agent that is of no pool, may review it at any time."""
+    found = _waits(reason, message, review)
     return replace(found, remedy=f"{found.remedy}. A person reviews it: tandem open {review.id}")
 
 
@@ -115,23 +120,23 @@ def _of_pool(unit: Unit, pool: Pool, review: Review, now_us: int) -> NoReviewer 
         waiting = reviews.get_waiting(unit, review)
         kinds = [one for one in profiles.of(pool) if one.voting and profiles.suits(pool, one, waiting)]
         if not kinds:
-            return _none_fits(pool, review)
+            return _none_fits(unit, pool, review)
         found = [_of_kind(unit, pool, one, review, now_us) for one in kinds]
         return found[0] if all(found) else None
     return _failed(unit, pool, None, now_us)
 
 
-def _none_fits(pool: Pool, review: Review) -> NoReviewer:
+def _none_fits(unit: Unit, pool: Pool, review: Review) -> NoReviewer:
     """That no reviewer of the pool could give what the review lacks, so that none is started in vain."""
     named = ", ".join(one.name for one in profiles.of(pool) if one.name)
     whose = f"No profile ({named})" if named else pool.provider
     left = seats.listed(review)
     why = f"gives the approval that is missing: {left}" if left else "is for this review, or may try it again"
-    return _stuck(
-        "no_profile",
-        f"No reviewer is started on {pool.host}. {whose} {why}.",
-        f"add a profile to [reviewer_pool] that fits, have another agent review it, or do: tandem open {review.id}",
-    )
+    message = f"No reviewer is started on {pool.host}. {whose} {why}."
+    if seats.named(review) & profiles.names(unit):
+        helps = f"change the profiles of [reviewer_pool] so that one fits, or review it: tandem open {review.id}"
+        return _stuck("no_profile", message, helps)
+    return _others("no_profile", message, review)
 
 
 def _of_kind(unit: Unit, pool: Pool, one: ProfileRules, review: Review, now_us: int) -> NoReviewer | None:

@@ -6,8 +6,8 @@ reviewers than it may, also where two decide at the same time.
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 
 import orjson
 
@@ -36,6 +36,7 @@ from tandem.pool.rules import (
     start_at,
 )
 from tandem.reviews import queries as reviews
+from tandem.reviews.queries import Waiting
 from tandem.store import events
 from tandem.store.base import Unit
 from tandem.store.event import EventKind
@@ -89,7 +90,7 @@ def decide(
         everyone = [one for one in everyone if one.pool_id != pool.id] + own
         open_at = {one.name: profiles.opens_at(unit, pool, one, now_us) for one in profiles.of(pool)}
         again += open_at.values()
-        served = _demands(unit, pool, everyone, projects, now_us)
+        served = _demands(unit, pool, everyone, held, projects, now_us)
         demands = [one for one in served if open_at[one.profile] <= now_us]
         due = next_start(demands, rules, len(own))
         if due is not None:
@@ -111,7 +112,7 @@ def _make_room(
     unit: Unit, own: list[Reviewer], held: Collection[str], served: list[ProjectQueue], now_us: int
 ) -> list[Reviewer]:
     """Drain one that has nothing to do, while the pool has no room for one of another profile."""
-    busy = {(one.project, one.profile) for one in served if one.pending}
+    busy = {(one.project, one.profile) for one in served if one.pending or one.seats}
     waits = (one for one in own if one.state == ReviewerState.ACTIVE and one.id not in held)
     spare = next((one for one in waits if (one.project, one.profile or "") not in busy), None)
     if spare is None or any(one.state == ReviewerState.DRAINING for one in own):
@@ -207,15 +208,20 @@ def _drain_due(
 
 
 def _demands(
-    unit: Unit, pool: Pool, everyone: list[Reviewer], projects: Collection[str], now_us: int
+    unit: Unit,
+    pool: Pool,
+    everyone: list[Reviewer],
+    held: Collection[str],
+    projects: Collection[str],
+    now_us: int,
 ) -> list[ProjectQueue]:
     served = set(projects)
     if pool.projects is not None:
         served &= set(orjson.loads(pool.projects))
-    waiting = [one for one in reviews.list_waiting(unit, now_us) if one.review.project in served]
+    counts = reviewers.count_claimable(unit, now_us)
     pools = [one for one in reviewers.list_pools(unit) if one.is_live(now_us) and one.id != pool.id] + [pool]
     advisers = profiles.advisers(unit, pools, now_us)
-    awaits = {one.review.id for one in waiting if profiles.is_awaited(advisers, one)}
+    has_profiles = any(rules_of(one).profile for one in pools)
     kinds = {(one.id, kind.name): (one, kind) for one in pools for kind in profiles.of(one)}
     working = [
         (one, kinds[key])
@@ -223,16 +229,48 @@ def _demands(
         if one.state == ReviewerState.ACTIVE and (key := (one.pool_id, one.profile or "")) in kinds
     ]
     found: list[ProjectQueue] = []
-    for kind in profiles.of(pool):
-        fit = [one for one in waiting if profiles.suits(pool, kind, one)]
-        fit = [one for one in fit if not kind.voting or one.review.id not in awaits]
-        for project in sorted(served):
-            here = [one for one in fit if one.review.project == project]
-            there = [(one, its) for one, its in working if one.project == project]
-            active = [one for one, its in there if not here or any(profiles.suits(*its, w, one.id) for w in here)]
+    for project in sorted(served):
+        there = [(one, its) for one, its in working if one.project == project]
+        claimable, under_policy = counts.get(project, (0, 0))
+        # Where any reviewer may take any review, their number says it all.
+        is_chosen = claimable > 0 and (has_profiles or under_policy > 0)
+        waiting = reviews.list_waiting(unit, project, now_us) if is_chosen else []
+        for kind in profiles.of(pool):
             own = sum((one.pool_id, one.profile or "") == (pool.id, kind.name) for one, _ in there)
-            found.append(ProjectQueue(project, len(here), len(active), own, kind.name))
+            asked = ProjectQueue(project, claimable, len(there), own, kind.name)
+            if is_chosen:
+                fit = [one for one in waiting if profiles.suits(pool, kind, one)]
+                fit = [one for one in fit if not kind.voting or not profiles.is_awaited(advisers, one)]
+                asked = _of_those(asked, kind, fit, there, held)
+            found.append(asked)
     return found
+
+
+_Working = tuple[Reviewer, tuple[Pool, ProfileRules]]
+
+
+def _of_those(
+    asked: ProjectQueue,
+    kind: ProfileRules,
+    fit: Sequence[Waiting],
+    there: Sequence[_Working],
+    held: Collection[str],
+) -> ProjectQueue:
+    """What the reviews that a profile fits ask of it."""
+    free = [one for one in fit if one.review.held]
+    pending = [one for one in fit if not one.review.held]
+
+    def could(working: _Working, some: Sequence[Waiting]) -> bool:
+        reviewer, (its_pool, its_kind) = working
+        return any(profiles.suits(its_pool, its_kind, one, reviewer.id) for one in some)
+
+    return replace(
+        asked,
+        pending=len(pending),
+        active=sum(not pending or could(one, pending) for one in there),
+        seats=sum(profiles.seats_of(kind, one.review) for one in free),
+        idle=sum(one[0].id not in held and could(one, free) for one in there),
+    )
 
 
 def _opens_at(unit: Unit, pool: Pool, rules: PoolRules) -> int:

@@ -128,8 +128,19 @@ def suits(pool: Pool, one: ProfileRules, waiting: Waiting, who: str = "") -> boo
         return False
     if one.paths and not any(matches(as_text(path), one.paths) for path in waiting.paths):
         return False
-    seat = Seat(who, is_person=False, family=one.provider, called=(one.name, one.provider, who))
-    return not one.voting or seats.gives(review, seat, Names.of(who, by_token=False))
+    if not one.voting:
+        return not review.held
+    gives = seats.may_join if review.held else seats.gives
+    return gives(review, _seat(one, who), Names.of(who, by_token=False))
+
+
+def seats_of(one: ProfileRules, review: Review) -> int:
+    """How many approvals a held review lacks that a profile's reviewers could give, beside those at work."""
+    return seats.free_for(review, _seat(one))
+
+
+def _seat(one: ProfileRules, who: str = "") -> Seat:
+    return Seat(who, is_person=False, family=one.provider, called=(one.name, one.provider, who))
 
 
 def advisers(unit: Unit, pools: Iterable[Pool], now_us: int) -> list[tuple[Pool, ProfileRules]]:
@@ -159,8 +170,13 @@ def called(unit: Unit, who: str, client: str | None) -> tuple[str, ...]:
     found = reviewers.find(unit, who)
     if found is not None and found.ended_at is None:
         return tuple(name for name in (found.profile, found.provider, who) if name)
-    taken = {one.name for pool in reviewers.list_pools(unit) for one in rules_of(pool).profile}
+    taken = names(unit)
     return tuple(name for name in (client, who) if name and name not in taken)
+
+
+def names(unit: Unit) -> set[str]:
+    """The names of all profiles, those of pools that have ended included."""
+    return {one.name for pool in reviewers.list_pools(unit) for one in rules_of(pool).profile}
 
 
 def advises(unit: Unit, who: str) -> str | None:

@@ -10,13 +10,14 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, Final, NamedTuple, TypeVar
 
-from sqlalchemy import bindparam, func, select, update
+from sqlalchemy import and_, bindparam, func, or_, select, update
 
 from tandem.core.clock import utc_day
 from tandem.pool import tables
 from tandem.pool.rules import Pool, Reviewer
 from tandem.reviews import tables as review_tables
-from tandem.reviews.rules import State
+from tandem.reviews.claim_rules import AtWork, beside
+from tandem.reviews.rules import Review, State
 from tandem.store import ledger
 from tandem.store import tables as log_tables
 from tandem.store.base import Unit
@@ -61,21 +62,33 @@ _newest_of_profile = Statement(
     .limit(bindparam("limit"))
 )
 _note = Statement(update(tables.reviewers).where(_w.id == bindparam("key")).values(activity=bindparam("new_activity")))
+_is_held = _r.state.in_([State.CLAIMED.value, State.IN_REVIEW.value])
 _held = Statement(
     select(_r.reviewer_id, _r.id, _r.intent, _r.claimed_at)
     .where(
-        _r.state.in_([State.CLAIMED.value, State.IN_REVIEW.value]),
+        _is_held,
         _r.reviewer_id.in_(select(_w.id).where(_w.ended_at.is_(None))),
     )
     .order_by(_r.id)
 )
+# As few as there are reviewers at work.
+_beside = Statement(select(review_tables.reviews).where(_is_held, _r.leases.is_not(None)))
 _abandoned = Statement(
     select(_r.id, _r.reviewer_id)
     .join(tables.reviewers, _w.id == _r.reviewer_id)
-    .where(_r.state.in_([State.CLAIMED.value, State.IN_REVIEW.value]), _w.ended_at.is_not(None))
+    .where(_is_held, _w.ended_at.is_not(None))
     .order_by(_r.id)
 )
-_claimable = (_r.state == State.PENDING.value, _r.attention.is_(None), _r.by_checks == 0)
+_claimable = (
+    or_(_r.state == State.PENDING.value, and_(_is_held, _r.seats_free > 0)),
+    _r.attention.is_(None),
+    _r.by_checks == 0,
+)
+_claimables = Statement(
+    select(_r.project, func.count(), func.count(_r.needs))
+    .where(*_claimable, or_(_r.not_before.is_(None), _r.not_before <= bindparam("now")))
+    .group_by(_r.project)
+)
 _next_retry = Statement(select(func.min(_r.not_before)).where(*_claimable, _r.not_before > bindparam("now")))
 
 
@@ -168,12 +181,29 @@ class Held(NamedTuple):
 
 def held_reviews(unit: Unit) -> dict[str, Held]:
     """What each live reviewer holds, by the reviewer's id."""
-    return {reviewer: Held(*held) for reviewer, *held in unit.all(_held)}
+    found = {reviewer: Held(*held) for reviewer, *held in unit.all(_held)}
+    for review, one in _held_beside(unit):
+        found[one.holder] = Held(review.id, review.intent, one.claimed_at)
+    return found
+
+
+def _held_beside(unit: Unit) -> list[tuple[Review, AtWork]]:
+    return [(review, one) for review in unit.list_of(Review, _beside) for one in beside(review)]
 
 
 def list_abandoned(unit: Unit) -> list[tuple[str, str]]:
     """Reviews that are held by reviewers that have ended, each with its holder."""
-    return [(row[0], row[1]) for row in unit.all(_abandoned)]
+    found = [(row[0], row[1]) for row in unit.all(_abandoned)]
+    for review, one in _held_beside(unit):
+        known = find(unit, one.holder)
+        if known is not None and known.ended_at is not None:
+            found.append((review.id, one.holder))
+    return found
+
+
+def count_claimable(unit: Unit, now_us: int) -> dict[str, tuple[int, int]]:
+    """By project, how many reviews could be claimed now, and how many of these have a policy."""
+    return {row[0]: (row[1], row[2]) for row in unit.all(_claimables, now=now_us)}
 
 
 def next_retry(unit: Unit, now_us: int) -> int | None:

@@ -297,11 +297,13 @@ class ProjectQueue:
 
     Attributes:
         project: The project.
-        pending: Reviews that its reviewers could claim now.
+        pending: Reviews that no one holds, and that its reviewers could claim now.
         active: Reviewers that should run and could claim one of these, of all pools that are live; all of the project
             while none is pending.
         own: The pool's own that should run.
         profile: The profile's name; empty for a pool that has none.
+        seats: Missing approvals of reviews that others hold, which its reviewers could give: none of those can.
+        idle: Reviewers that hold no review and could give one of these, of all pools that are live.
     """
 
     project: str
@@ -309,10 +311,13 @@ class ProjectQueue:
     active: int = 0
     own: int = 0
     profile: str = ""
+    seats: int = 0
+    idle: int = 0
 
     def is_due(self, ratio: float) -> bool:
         """Whether a reviewer more is needed."""
-        return self.pending > 0 and (self.active == 0 or self.pending > ratio * self.active)
+        is_long = self.pending > 0 and (self.active == 0 or self.pending > ratio * self.active)
+        return is_long or self.seats > self.idle
 
 
 def next_start(demands: Iterable[ProjectQueue], rules: PoolRules, size: int) -> ProjectQueue | None:

@@ -17,9 +17,10 @@ from tandem.pool.profiles import Out
 from tandem.pool.rules import RATE_LIMITED, DrainReason, Pool, Reviewer, ReviewerState, limit
 from tandem.reviews import claims
 from tandem.reviews import queries as reviews
-from tandem.reviews.answers import Holder, NoReviewer
+from tandem.reviews.claim_rules import beside, seen_by, seen_from
 from tandem.reviews.claims import Failure
 from tandem.reviews.context import Decision, Participant, Services
+from tandem.reviews.reviewer_contract import Holder, NoReviewer
 from tandem.reviews.rules import Review
 from tandem.store import events
 from tandem.store.base import Unit
@@ -60,7 +61,7 @@ def reclaim(unit: Unit, before: Review, reason: str, outcome: RunOutcome, now_us
 
     Args:
         unit: The unit of work.
-        before: The review.
+        before: The review as its holder sees it.
         reason: Why, in words, for the log.
         outcome: How the run ended; one that was cancelled is not a try that counts.
         now_us: The time.
@@ -70,7 +71,7 @@ def reclaim(unit: Unit, before: Review, reason: str, outcome: RunOutcome, now_us
     delay = pool_plan.rules_of(_pool(unit, holder)).retry_delay_seconds if holder and counts else None
     looked = _is_let_off(unit, holder) if holder and counts else None
     failure = Failure(EventKind.REVIEW_RECLAIMED, pool_plan.BROKER, reason, None if looked else delay, looked)
-    claims.take_back(unit, before, failure, now_us)
+    claims.take_back(unit, reviews.get(unit, before.id), before.claim_generation, failure, now_us)
     if holder is not None:
         # Read again: only now is it locked.
         current = require(unit, holder.id)
@@ -85,19 +86,20 @@ def _is_let_off(unit: Unit, reviewer: Reviewer) -> str | None:
     return one.name if one is not None and one.allow_failure else None
 
 
-def expire(unit: Unit, review_id: str, now_us: int) -> None:
-    """Take a held review back whose lease has run out. A reviewer of a pool is ended: it is stuck."""
-    before = reviews.get(unit, review_id, lock=True)
+def expire(unit: Unit, review_id: str, generation: int, now_us: int) -> None:
+    """End a claim whose lease has run out. A reviewer of a pool is ended: it is stuck."""
+    before = seen_by(reviews.get(unit, review_id, lock=True), generation)
     reclaim(unit, before, "lease expired", "timeout", now_us)
     # Else it would count as one who works, and none would be started in its place.
     _end(unit, before.reviewer_id, DrainReason.STUCK, pool_plan.BROKER, now_us)
 
 
 def take_over(unit: Unit, before: Review, by: str, now_us: int) -> None:
-    """Take a locked review from a reviewer of a pool, which is ended at once; another holder keeps it."""
-    if before.held and project_of(unit, before.reviewer_id or "") is not None:
-        reclaim(unit, before, f"{by} took it over", "cancelled", now_us)
-        _end(unit, before.reviewer_id, DrainReason.MANUAL, by, now_us)
+    """Take a locked review from the reviewers of pools that hold it, which are ended at once; others keep it."""
+    for one in (*(seen_from(before, other) for other in beside(before)), before):
+        if one.held and project_of(unit, one.reviewer_id or "") is not None:
+            reclaim(unit, one, f"{by} took it over", "cancelled", now_us)
+            _end(unit, one.reviewer_id, DrainReason.MANUAL, by, now_us)
 
 
 def _end(unit: Unit, reviewer_id: str | None, reason: DrainReason, actor: str, now_us: int) -> None:
@@ -128,7 +130,7 @@ async def reclaim_abandoned(services: Services) -> int:
 
 
 def _reclaim_from(unit: Unit, services: Services, review_id: str, holder: str) -> int:
-    before = reviews.get(unit, review_id, lock=True)
+    before = seen_by(reviews.get(unit, review_id, lock=True), None, holder)
     reviewer = require(unit, holder)
     if not before.held or before.reviewer_id != holder or reviewer.ended_at is None:
         return 0
@@ -155,11 +157,12 @@ async def report_outcome(services: Services, caller: Caller, request: ReportOutc
     def work(unit: Unit) -> OutcomeReported:
         now = services.clock.now_us()
         before = reviews.get(unit, request.review_id, lock=True)
-        holds = before.held and before.reviewer_id == request.reviewer_id
-        if request.outcome == "verdict" or not holds or before.claim_generation != request.claim_generation:
+        own = seen_by(before, request.claim_generation)
+        holds = own.held and own.reviewer_id == request.reviewer_id
+        if request.outcome == "verdict" or not holds or own.claim_generation != request.claim_generation:
             after = before
         else:
-            after = claims.take_back(unit, before, _failure(unit, request), now)
+            after = claims.take_back(unit, before, own.claim_generation, _failure(unit, request), now)
         events.lock(unit)
         reviewer = require(unit, request.reviewer_id)
         pool = _pool(unit, reviewer)

@@ -38,6 +38,7 @@ from tandem.git.changes import AffectedFile
 from tandem.present.shape import Shown
 from tandem.reviews.check_contract import CheckView, ConflictWith, GroundView, UnapprovedRange
 from tandem.reviews.finding_contract import FindingCounts, FindingView, LessonView
+from tandem.reviews.reviewer_contract import Holder, NoReviewer
 from tandem.reviews.waiver_contract import DebtView
 
 Files = Annotated[tuple[AffectedFile, ...], Field(description="The files that the content touches.")]
@@ -53,31 +54,6 @@ ClaimGeneration = Annotated[
     int,
     Field(description="The number of the claim, from `claim_review`; every later write of the reviewer names it."),
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class NoReviewer:
-    """Why no reviewer takes a review, and what helps."""
-
-    reason: Annotated[
-        str,
-        Field(
-            description=(
-                "`paused`, `budget`, `circuit_open`, `pool_lost`, `not_logged_in`, `program_missing`, `no_pool` (a "
-                "person or another agent reviews it), `no_profile` (no reviewer of the pool fits), `person` (the "
-                "project's policy asks for one), `quiet_hours`, `rate_limited` (the provider's quota), `failed` (the "
-                "last run gave no verdict), or `silent` (its program neither writes nor uses the processor)."
-            )
-        ),
-        Shown("hidden"),
-    ]
-    needs_person: Annotated[
-        bool, Field(description="Whether none comes before a person acts: agents then stop."), Shown("hidden")
-    ]
-    message: Annotated[
-        str, Field(description="The reason in words, with the program's own error."), Shown(label="no reviewer")
-    ]
-    remedy: Annotated[str, Field(description="What helps, and who does it.")]
 
 
 NextActionName = Annotated[
@@ -181,6 +157,11 @@ class ReviewStatus(Onward, Work, ReviewPlace):
     ] = 0
     owed: Annotated[
         tuple[DebtView, ...], Field(description="Waived requirements that are still to be reviewed after the fact.")
+    ] = ()
+    beside: Annotated[
+        tuple[str, ...],
+        Field(description="Who is at work on it beside `reviewer_id`, each for an approval that the policy asks for."),
+        Shown(label="also at work"),
     ] = ()
 
 
@@ -458,16 +439,6 @@ class BaseFiles:
         bool, Field(description="Always true: of files that the change does not touch, nothing is known.")
     ]
     files: Annotated[tuple[BaseFileView, ...], Field(description="Those of the touched paths that the base has.")]
-
-
-@dataclass(frozen=True, slots=True)
-class Holder:
-    """Who holds a review."""
-
-    name: Annotated[str, Field(description="What people call them.")]
-    claimed_at: Annotated[str | None, Field(description="Since when.")]
-    doing: Annotated[str | None, Field(description="What a pool's reviewer does, as `list_reviewers` answers.")]
-    doing_since: Annotated[str | None, Field(description="Since when it does that.")]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import orjson
+
 from tandem.contract.access import Access, Names
 from tandem.contract.caller import Caller
 from tandem.contract.operation import Role
@@ -19,6 +24,82 @@ RETRIES = 2
 
 _RETRY_GROWTH = 4
 _DECIDES_FOR_ALL = frozenset({Role.OPERATOR, Role.ADMIN})
+
+
+class AtWork(NamedTuple):
+    """One of the claims of a review whose policy needs several approvals.
+
+    Attributes:
+        generation: Its number.
+        holder: Who holds it.
+        claimed_at: Microseconds since the epoch, UTC.
+        seat: The seat that an approval of theirs would fill.
+    """
+
+    generation: int
+    holder: str
+    claimed_at: int
+    seat: Sequence[Any]
+
+
+def at_work(review: Review) -> tuple[AtWork, ...]:
+    """The claims that are held, oldest first; none where no policy asks for several."""
+    return tuple(AtWork(*one) for one in orjson.loads(review.at_work or "[]"))
+
+
+def beside(review: Review, generation: int | None = None) -> tuple[AtWork, ...]:
+    """The claims beside the main one, or beside that of a number."""
+    own = review.claim_generation if generation is None else generation
+    return tuple(one for one in at_work(review) if one.generation != own)
+
+
+def seen_from(review: Review, one: AtWork) -> Review:
+    """The review as it is for who holds a claim beside the main one: as if theirs were the main one."""
+    return review._replace(
+        state=State.CLAIMED.value,
+        reviewer_id=one.holder,
+        claim_generation=one.generation,
+        claim_round=review.round,
+        claimed_at=one.claimed_at,
+        lease_expires_at=_leases(review).get(str(one.generation), 0),
+    )
+
+
+def seen_by(review: Review, generation: int | None, holder: str | None = None) -> Review:
+    """The review as it is for the claim of a number, or without one for a holder; else as it is."""
+    for one in beside(review):
+        if one.generation == generation or (generation is None and one.holder == holder):
+            return seen_from(review, one)
+    return review
+
+
+def with_lease(review: Review, generation: int, lease_expires_at: int) -> Review:
+    """The review with another end of a claim beside the main one."""
+    leases = _leases(review) | {str(generation): lease_expires_at}
+    return review._replace(leases=orjson.dumps(leases).decode())
+
+
+def _leases(review: Review) -> dict[str, int]:
+    return orjson.loads(review.leases or "{}")
+
+
+def _with_claims(review: Review, claims: Sequence[AtWork]) -> Review:
+    kept = {str(one.generation) for one in claims if one.generation != review.claim_generation}
+    leases = {name: lease for name, lease in _leases(review).items() if name in kept}
+    return review._replace(
+        at_work=orjson.dumps([tuple(one) for one in claims]).decode() if claims else None,
+        leases=orjson.dumps(leases).decode() if leases else None,
+    )
+
+
+def alone(review: Review) -> Review:
+    """The review with its main claim only, as at a new round; those beside it end, with their objections."""
+    own = [one for one in at_work(review) if one.generation == review.claim_generation]
+    return _with_claims(review, own)._replace(ends_as=None)
+
+
+def _next_generation(review: Review) -> int:
+    return max(review.claim_generation, review.generations) + 1
 
 
 def reviewer_step(
@@ -72,7 +153,8 @@ def _whose(guard: Guard) -> str:
 
 def _stale(review: Review, generation: int) -> StaleClaim:
     return StaleClaim(
-        "Your claim has ended and changes nothing any more; claim the review again if it is still open.",
+        f"Your claim has ended and changes nothing any more; the review is {review.state}, in round {review.round}."
+        " Claim it again if it is still open.",
         review_id=review.id,
         expected=review.claim_generation,
         actual=generation,
@@ -189,8 +271,12 @@ def check_round(review: Review, asked: int | None) -> int:
     return review.round
 
 
-def claimed(review: Review, reviewer_id: str, now_us: int, policy: Policy) -> tuple[Review, bool]:
+def claimed(
+    review: Review, reviewer_id: str, now_us: int, policy: Policy, seat: Sequence[Any] | None = None
+) -> tuple[Review, bool]:
     """The review claimed by a reviewer, and whether that is a new claim (not the holder's own again).
+
+    Under a policy `seat` is what an approval of theirs would fill.
 
     Raises:
         AlreadyClaimed: Another reviewer holds it.
@@ -207,14 +293,25 @@ def claimed(review: Review, reviewer_id: str, now_us: int, policy: Policy) -> tu
         return renewed(review._replace(claim_round=review.round), now_us, policy), False
     fresh = review._replace(
         state=found.to or review.state,
-        claim_generation=review.claim_generation + 1,
+        claim_generation=_next_generation(review),
         reviewer_id=reviewer_id,
         claim_round=review.round,
         claimed_at=now_us,
         first_claimed_at=review.first_claimed_at or now_us,
         updated_at=now_us,
     )
+    if seat is not None:
+        fresh = _with_claims(fresh, [AtWork(fresh.claim_generation, reviewer_id, now_us, tuple(seat))])
     return renewed(reset_turn(fresh), now_us, policy), True
+
+
+def claimed_beside(review: Review, reviewer_id: str, now_us: int, policy: Policy, seat: Sequence[Any]) -> Review:
+    """The held review with one more claim."""
+    step(Action.CLAIM_BESIDE, review)
+    new = AtWork(_next_generation(review), reviewer_id, now_us, tuple(seat))
+    joined = _with_claims(review, [*at_work(review), new])._replace(generations=new.generation, updated_at=now_us)
+    lease = renewed(seen_from(joined, new), now_us, policy).lease_expires_at
+    return with_lease(joined, new.generation, lease or now_us)
 
 
 def renewed(review: Review, now_us: int, policy: Policy) -> Review:
@@ -225,11 +322,45 @@ def renewed(review: Review, now_us: int, policy: Policy) -> Review:
     return review._replace(lease_expires_at=min(wanted, deadline))
 
 
+def end_one(review: Review, generation: int, found: Step, now_us: int) -> Review:
+    """The review after one claim ended: others go on; after the last one the round ends as an objection said.
+
+    Args:
+        review: The review.
+        generation: The number of the claim.
+        found: Where it leads if no other claim is held, and no one has objected.
+        now_us: Microseconds since the epoch.
+    """
+    others = beside(review, generation)
+    if others and generation != review.claim_generation:
+        return _with_claims(review, others)._replace(updated_at=now_us)
+    if others:
+        step(Action.HAND_ON, review)
+        return reset_turn(_with_claims(seen_from(review, others[0]), others)._replace(updated_at=now_us))
+    ended = end_claim(review, found, now_us)
+    if review.ends_as is None:
+        return ended
+    to = step(Action.REJECT if review.ends_as == State.REJECTED else Action.REQUEST_CHANGES, review).to
+    # The last claim is not that of the objection: its number says nothing any more.
+    return ended._replace(
+        state=to or ended.state,
+        claim_generation=_next_generation(review),
+        reviewer_id=review.verdict_by,
+        not_before=None,
+        speaker="reviewer",
+        speaker_kind="verdict",
+    )
+
+
 def end_claim(review: Review, found: Step, now_us: int) -> Review:
-    """The review after its claim ended without a verdict, or at a verdict, revision or close."""
+    """The review after all its claims ended without a verdict, or at a verdict, revision or close."""
     return review._replace(
         state=found.to or review.state,
-        claim_generation=review.claim_generation + int(found.new_generation),
+        claim_generation=_next_generation(review) if found.new_generation else review.claim_generation,
+        at_work=None,
+        leases=None,
+        seats_free=0,
+        ends_as=None,
         reviewer_id=review.reviewer_id if found.to not in (State.PENDING, State.CLOSED) else None,
         claim_round=None,
         claimed_at=None,

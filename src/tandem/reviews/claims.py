@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from tandem.contract import answer
@@ -60,7 +61,7 @@ async def claim_review(services: Services, caller: Caller, request: ClaimReview)
         current = admit(unit, services, before, caller, reviewer_id)
         if current.validated and (before.id, before.round) not in heads:
             raise _HeadUnknown(before.project, current)
-        review = take(unit, services, before, reviewer_id)
+        review = take(unit, services, before, caller, reviewer_id)
         return _claim(services, unit, review, heads.get((review.id, review.round), _Now()))
 
     for _ in range(_HEAD_LOOKS):
@@ -80,14 +81,15 @@ async def claim_review(services: Services, caller: Caller, request: ClaimReview)
 def _next(
     unit: Unit, services: Services, caller: Caller, request: ClaimReview, project: str | None, now: int
 ) -> Review | None:
-    """The head of the queue, of the reviews to which the caller's approval gives something."""
-    found, names = None, caller.names(request.reviewer_id)
-    while True:
-        found = reviews.find_next(
-            unit, names=names, now_us=now, project=project, category=request.category, after=found
-        )
-        if found is None or _gives(unit, services, caller, found, request.reviewer_id, now):
-            return found
+    """The head of the queue, of the reviews to which the caller's approval gives something; then of those held."""
+    names = caller.names(request.reviewer_id)
+    find = partial(reviews.find_next, unit, names=names, now_us=now, project=project, category=request.category)
+    for held in (False, True):
+        found = None
+        while (found := find(after=found, held=held)) is not None:
+            if _gives(unit, services, caller, found, request.reviewer_id, now):
+                return found
+    return None
 
 
 def _gives(unit: Unit, services: Services, caller: Caller, review: Review, who: str, now: int) -> bool:
@@ -96,7 +98,8 @@ def _gives(unit: Unit, services: Services, caller: Caller, review: Review, who: 
         return False
     if review.needs is None or services.pool.advises(unit, who) is not None:
         return True
-    return seats.gives(review, seats.seat_of(unit, services, caller, who, is_proved=True), caller.names(who))
+    gives = seats.may_join if review.held else seats.gives
+    return gives(review, seats.seat_of(unit, services, caller, who, is_proved=True), caller.names(who))
 
 
 def _take_over(unit: Unit, services: Services, caller: Caller, before: Review, reviewer_id: str) -> Review:
@@ -122,9 +125,10 @@ def admit(unit: Unit, services: Services, before: Review, caller: Caller, review
         raise Forbidden(
             f"'{seats.RULE}' names the policy's own approvals: choose another name.", reviewer_id=reviewer_id
         )
-    if before.attention is not None and not is_by_person(unit, services, caller, reviewer_id):
+    is_at_work = any(one.holder == reviewer_id for one in claims.at_work(before))
+    if before.attention is not None and not is_at_work and not is_by_person(unit, services, caller, reviewer_id):
         _refuse_agent(before, names)
-    _, is_new = claims.claimed(before, reviewer_id, services.clock.now_us(), services.policy)
+    _, is_new = would_claim(unit, services, before, caller, reviewer_id)
     current = reviews.get_round(unit, before.id, before.round)
     if is_new:
         # Who approved may come back to object.
@@ -135,6 +139,24 @@ def admit(unit: Unit, services: Services, before: Review, caller: Caller, review
         submitter = reviews.submitter(unit, current)
         claims.check_not_own(before, names, submitter=submitter, current=current)
     return current
+
+
+def would_claim(
+    unit: Unit, services: Services, before: Review, caller: Caller, reviewer_id: str
+) -> tuple[Review, bool]:
+    """What a claim would make of a review, and whether it is a new one; the holder's own again as they see it.
+
+    Raises:
+        AlreadyClaimed: Another reviewer holds it, and no approval is left for this one to give.
+        InvalidTransition: It cannot be claimed in its state.
+    """
+    now, seat = services.clock.now_us(), None
+    if before.needs is not None and services.pool.advises(unit, reviewer_id) is None:
+        # Whether it is a person's is proved with the verdict.
+        seat = seats.seat_of(unit, services, caller, reviewer_id, is_proved=True)
+        if seats.may_join(before, seat, caller.names(reviewer_id)):
+            return claims.claimed_beside(before, reviewer_id, now, services.policy, seat), True
+    return claims.claimed(claims.seen_by(before, None, reviewer_id), reviewer_id, now, services.policy, seat)
 
 
 def _refuse_agent(review: Review, names: Names) -> None:
@@ -178,25 +200,27 @@ class _HeadUnknown(Exception):
         self.current = current
 
 
-def take(unit: Unit, services: Services, before: Review, holder: str) -> Review:
-    """The review claimed by a reviewer who was admitted."""
+def take(unit: Unit, services: Services, before: Review, caller: Caller, holder: str) -> Review:
+    """The review claimed by a reviewer who was admitted, as they see it."""
     now = services.clock.now_us()
     before = clear_failures(unit, before, holder, now)
-    after, is_new = claims.claimed(before, holder, now, services.policy)
-    if not is_new and after.claim_round == before.claim_round:
-        reviews.renew(unit, after.id, after.claim_generation, after.lease_expires_at or now)
+    after, is_new = would_claim(unit, services, before, caller, holder)
+    if not is_new and after.claim_round == claims.seen_by(before, None, holder).claim_round:
+        reviews.renew(unit, before, after.claim_generation, after.lease_expires_at or now)
         return after
     # That the holder was given a round that came up under its claim is worth an event, too: from here on a verdict
     # without a round means the new one.
     how: dict[str, Any] = {"reviewer_id": holder} if is_new else {"again": True}
-    return writing.change_review(
+    given = claims.seen_by(after, None, holder)
+    written = writing.change_review(
         unit,
         before,
-        after._replace(updated_at=now),
+        seats.marked(after._replace(updated_at=now)),
         actor=holder,
         kind=EventKind.REVIEW_CLAIMED,
-        data={"claim_generation": after.claim_generation, "round": after.round, **how},
+        data={"claim_generation": given.claim_generation, "round": after.round, **how},
     )
+    return claims.seen_by(written, None, holder)
 
 
 def _claim(services: Services, unit: Unit, review: Review, now: _Now) -> Claim:
@@ -244,10 +268,10 @@ async def renew_claim(services: Services, caller: Caller, request: RenewClaim) -
 
     def work(unit: Unit) -> ClaimRenewed:
         review = reviews.get(unit, request.review_id, request.project, lock=True)
-        claims.reviewer_step(Action.RENEW, review, generation=generation, reviewer_id=None, access=caller.access)
-        renewed = claims.renewed(review, services.clock.now_us(), services.policy)
-        until = renewed.lease_expires_at or 0
-        if not reviews.renew(unit, review.id, generation, until):
+        own = claims.seen_by(review, generation)
+        claims.reviewer_step(Action.RENEW, own, generation=generation, reviewer_id=None, access=caller.access)
+        until = claims.renewed(own, services.clock.now_us(), services.policy).lease_expires_at or 0
+        if not reviews.renew(unit, review, generation, until):
             raise StaleClaim("Your claim has ended.", review_id=review.id, actual=generation)
         return ClaimRenewed(review.id, generation, isoformat(until))
 
@@ -255,7 +279,7 @@ async def renew_claim(services: Services, caller: Caller, request: RenewClaim) -
 
 
 async def release_claim(services: Services, caller: Caller, request: ReleaseClaim) -> ClaimReleased:
-    """Give a claim back; the review returns to the queue.
+    """Give a claim back; the review returns to the queue, unless others are at work on it.
 
     Raises:
         StaleClaim: The generation does not hold the claim any more.
@@ -264,10 +288,12 @@ async def release_claim(services: Services, caller: Caller, request: ReleaseClai
 
     def work(unit: Unit) -> ClaimReleased:
         before = reviews.get(unit, request.review_id, request.project, lock=True)
+        own = claims.seen_by(before, request.claim_generation)
         found, holder = claims.reviewer_step(
-            Action.RELEASE, before, generation=request.claim_generation, reviewer_id=None, access=caller.access
+            Action.RELEASE, own, generation=request.claim_generation, reviewer_id=None, access=caller.access
         )
-        after = with_turn(claims.end_claim(before, found, services.clock.now_us()))
+        ended = claims.end_one(before, own.claim_generation, found, services.clock.now_us())
+        after = with_turn(seats.marked(ended))
         written = writing.change_review(
             unit,
             before,
@@ -276,7 +302,7 @@ async def release_claim(services: Services, caller: Caller, request: ReleaseClai
             kind=EventKind.CLAIM_RELEASED,
             data={"reason": request.reason, "claim_generation": after.claim_generation, "reviewer_id": holder},
         )
-        if before.speaker_kind == _ASKED[0] and before.attention is None:
+        if before.speaker_kind == _ASKED[0] and before.attention is None and written.state == State.PENDING:
             written = hear_first(unit, before, written, holder, services.clock.now_us())
         written = seats.go_on(unit, written, services.clock.now_us())
         return views.answer(ClaimReleased, services.waits, unit, written)
@@ -304,14 +330,15 @@ _SINCE_THE_LOOK_SECONDS = 60
 
 def _expire_one(unit: Unit, services: Services, review_id: str, now: int, latest: int) -> int:
     before = reviews.get(unit, review_id, lock=True)
-    if before.lease_expires_at is None or not before.held:
-        return 0
-    if before.lease_expires_at > latest:
-        reviews.renew(unit, before.id, before.claim_generation, latest)
-    if before.lease_expires_at > now:
-        return 0
-    services.pool.expire(unit, before.id, now)
-    return 1
+    held = [*(claims.seen_from(before, one) for one in claims.beside(before)), before] if before.held else []
+    for one in held:
+        if (one.lease_expires_at or now) > latest:
+            reviews.renew(unit, before, one.claim_generation, latest)
+            before = reviews.get(unit, review_id)
+    over = [one for one in held if one.lease_expires_at is not None and one.lease_expires_at <= now]
+    for one in over:
+        services.pool.expire(unit, before.id, one.claim_generation, now)
+    return len(over)
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,25 +360,29 @@ class Failure:
     looked: str | None = None
 
 
-def take_back(unit: Unit, before: Review, failure: Failure, now_us: int) -> Review:
-    """Put a held, locked review back into the queue; to be tried later, or by a person after too many tries."""
-    found = step(Action.EXPIRE, before)
-    after = claims.end_claim(before, found, now_us)
+def take_back(unit: Unit, before: Review, generation: int, failure: Failure, now_us: int) -> Review:
+    """End a claim of a held, locked review without a verdict; where no other is held it goes back into the queue.
+
+    It is tried later then, or by a person after too many tries.
+    """
+    own = claims.seen_by(before, generation)
+    found = step(Action.EXPIRE, own)
+    after = seats.marked(claims.end_one(before, own.claim_generation, found, now_us))
     if failure.looked is not None:
         after = after.after_turn(failure.looked)
-    if failure.retry_delay_seconds is not None:
+    if failure.retry_delay_seconds is not None and before.ends_as is None:
         attempts = before.attempts + 1
         later = claims.retry_at(attempts, failure.retry_delay_seconds, now_us) if attempts <= claims.RETRIES else None
         after = after._replace(attempts=attempts, not_before=later)
     facts: dict[str, Any] = {
-        "reviewer_id": before.reviewer_id,
+        "reviewer_id": own.reviewer_id,
         "reason": failure.reason,
         "claim_generation": after.claim_generation,
     }
     if after.attempts != before.attempts:
         facts.update(attempts=after.attempts, not_before=answer.time_or_none(after.not_before))
     written = writing.change_review(unit, before, with_turn(after), actor=failure.actor, kind=failure.kind, data=facts)
-    if before.speaker_kind in _ASKED and before.attention is None:
+    if before.speaker_kind in _ASKED and before.attention is None and written.state == State.PENDING:
         return hear_first(unit, before, written, failure.actor, now_us)
     if after.attempts == before.attempts or after.attempts <= claims.RETRIES:
         return seats.go_on(unit, written, now_us)

@@ -17,9 +17,9 @@ from tandem.contract.caller import Caller
 from tandem.core.secret_key import Tokens
 from tandem.git.changes import Change
 from tandem.projects.registration import ProjectContext
-from tandem.reviews.answers import Holder, NoReviewer
 from tandem.reviews.claim_rules import decides_for_all
 from tandem.reviews.finding_rules import SEVERITIES, THRESHOLD
+from tandem.reviews.reviewer_contract import Holder, NoReviewer
 from tandem.reviews.rounds import Round
 from tandem.reviews.rules import Review
 from tandem.rulings import person, proof
@@ -198,12 +198,12 @@ class PoolReviewers(Protocol):
         """Whether it is to take nothing new."""
         ...
 
-    def expire(self, unit: Unit, review_id: str, now_us: int) -> None:
-        """Take a review back whose lease has run out, with any holder; a reviewer of a pool is ended."""
+    def expire(self, unit: Unit, review_id: str, generation: int, now_us: int) -> None:
+        """End a claim whose lease has run out, with any holder; a reviewer of a pool is ended."""
         ...
 
     def take_over(self, unit: Unit, before: Review, by: str, now_us: int) -> None:
-        """Take a locked review from one of them, which is ended at once; another holder keeps it."""
+        """Take a locked review from those of them that hold it, which are ended at once; others keep it."""
         ...
 
     def holder(self, unit: Unit, review: Review) -> Holder | None:

@@ -13,7 +13,7 @@ from tandem.reviews import carried, checks, contents, seats, views, writing
 from tandem.reviews import files as round_files
 from tandem.reviews import queries as reviews
 from tandem.reviews.answers import CounterPatchDecided
-from tandem.reviews.claim_rules import COUNTER_PATCH, acceptor, check_concerned, check_round, end_claim
+from tandem.reviews.claim_rules import COUNTER_PATCH, acceptor, alone, check_concerned, check_round, end_claim
 from tandem.reviews.claims import clear_failures
 from tandem.reviews.context import Services
 from tandem.reviews.page_contract import CheckCounterPatch, CounterPatchCheck, CounterPatchDraft, DraftCounterPatch
@@ -68,7 +68,8 @@ async def accept_counter_patch(services: Services, caller: Caller, request: Acce
         before = clear_failures(unit, before, actor, now)
         stays_held = found.to is None
         accepted_by = acceptor(before, patch, caller.names(), caller.agent)
-        accepted = (before if stays_held else end_claim(before, found, now))._replace(counter_patch_status=ACCEPTED)
+        claimed = alone(before) if stays_held else end_claim(before, found, now)
+        accepted = claimed._replace(counter_patch_status=ACCEPTED)
         after = next_round(accepted, digest=facts.digest, validated=facts.validated, now_us=now)
         current = reviews.get_round(unit, before.id, before.round)
         new_round = replace(_accepted_round(unit, current, patch, facts, now), accepted_by=accepted_by)

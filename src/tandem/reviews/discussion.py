@@ -7,7 +7,7 @@ import orjson
 from tandem.contract.answer import shown
 from tandem.contract.caller import Caller
 from tandem.core.clock import isoformat
-from tandem.errors import NotFound
+from tandem.errors import NotClaimant, NotFound
 from tandem.reviews import claim_rules as claims
 from tandem.reviews import contents, views, writing
 from tandem.reviews import queries as reviews
@@ -94,6 +94,14 @@ def _enter(services: Services, before: Review, caller: Caller, request: AddMessa
     if request.sender_role == "proposer":
         found = step(Action.PROPOSER_MESSAGE, before)
         return caller.agent or before.proposer_id, before._replace(state=found.to or before.state)
+    if claims.seen_by(before, request.claim_generation, request.reviewer_id) is not before:
+        raise NotClaimant(
+            f"{before.reviewer_id}, who claimed this review first, leads its discussion: say it with your verdict, in"
+            " findings or as a comment.",
+            review_id=before.id,
+            expected=before.reviewer_id,
+            actual=request.reviewer_id,
+        )
     found, reviewer = claims.reviewer_step(
         Action.REVIEWER_MESSAGE,
         before,

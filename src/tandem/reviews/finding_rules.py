@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
+from tandem.contract.access import Names
 from tandem.core.hashes import hex_digest
 from tandem.errors import InvalidTransition, OpenFindings
 
@@ -187,6 +188,18 @@ class Finding(NamedTuple):
 def severity_of(word: str) -> Severity | None:
     """The severity that a word of ours or of another tool means; None if it is none."""
     return _SYNONYMS.get(word.strip().lower())
+
+
+def left_to(names: Names, found: Iterable[Finding], number: int, settled: Collection[str]) -> list[Finding]:
+    """Those that somebody's approval answers for: not those of a round that others are at work on, and answer for.
+
+    Args:
+        names: The somebody's.
+        found: The findings.
+        number: The round; 0 for none.
+        settled: The ids of those that the approval settles.
+    """
+    return [one for one in found if one.round != number or one.id in settled or names.include(one.author)]
 
 
 def blocks(finding: Finding, threshold: str) -> bool:

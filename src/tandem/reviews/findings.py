@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from functools import partial
 from typing import NamedTuple
 
 from tandem.contract.access import Names
@@ -64,9 +65,9 @@ class Ruling(NamedTuple):
 
 def ruled(
     unit: Unit, services: Services, review: Review, caller: Caller, request: SubmitVerdict, given: Verdict,
-    prepared: Prepared,
+    prepared: Prepared, *, others_round: int = 0,
 ) -> Ruling:  # fmt: skip
-    """What a verdict that may be given comes to, and the findings after it.
+    """What a verdict that may be given comes to, and the findings after it, without others' of `others_round`.
 
     Raises:
         OpenFindings: It approves over findings that its reviewer could settle.
@@ -95,14 +96,13 @@ def ruled(
         new.append(requested(unit, services, review, given, by, prepared.telling, len(new)))
     rows = (*changed.values(), *new)
     here = tuple((known | {one.id: one for one in rows}).values())
-
-    def elsewhere() -> list[Finding]:
-        return carried.elsewhere(unit, current, review, here, threshold, prepared.again, is_person=is_person)
-
+    elsewhere = partial(carried.elsewhere, unit, current, review, here, threshold, prepared.again, is_person=is_person)
     blocking = [one for one in here if blocks(one, threshold)]
     is_free = not is_person and not services.pool.has_form(unit, given.reviewer_id)
     unsaid = _unsaid(known.values(), changed, current, caller.names(given.reviewer_id)) if is_free else []
     if given.verdict == "approved":
+        names = caller.names(given.reviewer_id)
+        blocking, unsaid = (finding_rules.left_to(names, some, others_round, changed) for some in (blocking, unsaid))
         kept = blocking or elsewhere()
         return _approving(review, rows, kept, unsaid, {one.id for one in new}, is_person=is_person)
     notes = carried.approved_elsewhere(unit, review) if blocking else ()
@@ -359,8 +359,9 @@ def _settler(
         raise Forbidden("A reviewer without a vote settles no finding.", reviewer_id=who)
     if not is_by_person(unit, services, caller, who):
         named, generation = request.reviewer_id, request.claim_generation
+        own = claims.seen_by(review, generation, who)
         _, who = claims.reviewer_step(
-            Action.REVIEWER_MESSAGE, review, generation=generation, reviewer_id=named, access=caller.access
+            Action.REVIEWER_MESSAGE, own, generation=generation, reviewer_id=named, access=caller.access
         )
     current = reviews.get_round(unit, review.id, review.round)
     submitter = reviews.submitter(unit, current)
@@ -435,8 +436,7 @@ async def list_findings(services: Services, caller: Caller, request: ListFinding
     found = known.findings
     if known.review is not None:
         counts = FindingCounts(*finding_rules.counted(found, known.threshold))
-        is_all = request.status == "all"
-        found = [one for one in found if (one.seq, one.position) > place and (is_all or one.is_open)]
+        found = [one for one in found if (one.seq, one.position) > place and (request.status == "all" or one.is_open)]
     listed, following = pages.cut(services, found, request.limit, lambda one: (one.seq, one.position))
     if request.status == "blocking":
         listed = [one for one in listed if blocks(one, known.threshold)]

@@ -9,6 +9,7 @@ from tandem.errors import InvalidInput, ReasonRequired
 from tandem.git.travel import Excerpt, Spot
 from tandem.reviews import again, contents, finding_queries, finding_rules, places
 from tandem.reviews import queries as reviews
+from tandem.reviews.claim_rules import seen_by
 from tandem.reviews.context import Services
 from tandem.reviews.finding_contract import GivenFinding
 from tandem.reviews.requests import SubmitVerdict
@@ -88,7 +89,8 @@ async def prepare(services: Services, request: SubmitVerdict) -> Prepared:
         review = reviews.get(unit, request.review_id, request.project)
         number = request.round or review.round
         decided = (one for one, verdict in reviews.list_verdicts(unit, review.id) if verdict != "comment")
-        of_pool = services.pool.project_of(unit, review.reviewer_id or "") is not None
+        holder = seen_by(review, request.claim_generation, request.reviewer_id).reviewer_id
+        of_pool = services.pool.project_of(unit, holder or "") is not None
         earlier = max((one for one in decided if one < number), default=None)
         # One that is still to come is refused later, as any other than the current one.
         current = reviews.get_round(unit, review.id, min(number, review.round))

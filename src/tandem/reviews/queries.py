@@ -30,7 +30,7 @@ from tandem.contract.work import WORK
 from tandem.errors import NotFound
 from tandem.reviews import finding_queries, tables
 from tandem.reviews.check_rules import SAYS_SOMETHING, UNFINISHED, CheckRun
-from tandem.reviews.claim_rules import COUNTER_PATCH
+from tandem.reviews.claim_rules import COUNTER_PATCH, beside, with_lease
 from tandem.reviews.finding_rules import Finding
 from tandem.reviews.rounds import CounterPatch, Message, Round, Verdict
 from tandem.reviews.rules import Review, State
@@ -49,6 +49,11 @@ _renew = Statement(
     .where(_r.id == bindparam("key"), _r.claim_generation == bindparam("generation"), _held)
     .values(lease_expires_at=bindparam("new_lease"))
 )
+_renew_beside = Statement(
+    update(tables.reviews).where(_r.id == bindparam("key"), _held).values(leases=bindparam("new_leases"))
+)
+# As few as there are reviewers at work.
+_beside = Statement(select(_r.id, _r.leases).where(_held, _r.leases.is_not(None)))
 _expired = Statement(
     select(_r.id)
     .where(_held, (_r.lease_expires_at <= bindparam("now")) | (_r.lease_expires_at > bindparam("latest")))
@@ -56,17 +61,6 @@ _expired = Statement(
     .limit(bindparam("limit"))
 )
 _of_waiting = (tables.rounds.c.affected_files, tables.rounds.c.path)
-_waiting = Statement(
-    select(tables.reviews, *_of_waiting)
-    .join(tables.rounds, (tables.rounds.c.review_id == _r.id) & (tables.rounds.c.round == _r.round))
-    .where(
-        _r.state == State.PENDING.value,
-        _r.attention.is_(None),
-        _r.by_checks == 0,
-        or_(_r.not_before.is_(None), _r.not_before <= bindparam("now")),
-    )
-    .order_by(_r.priority, _r.created_at, _r.id)
-)
 _get_waiting = Statement(select(*_of_waiting).where(*equal(tables.rounds.c, "review_id", "round")))
 _get_round = Statement(select(tables.rounds).where(*equal(tables.rounds.c, "review_id", "round")))
 _rounds = Statement(
@@ -180,12 +174,15 @@ def own_params(names: Names) -> dict[str, str]:
 
 
 @cache
-def _queue_head(*, project: bool, category: bool, after: bool, skip_locked: bool) -> Statement:
-    """The head of the queue that a reviewer may take; on PostgreSQL perhaps passing over what others hold."""
+def _queue_head(*, held: bool, project: bool, category: bool, after: bool, skip_locked: bool) -> Statement:
+    """The head of the queue that a reviewer may take; on PostgreSQL perhaps passing over what others hold.
+
+    With `held`, of the reviews that others are at work on, and that have seats free.
+    """
     statement = (
         select(tables.reviews)
         .where(
-            _r.state == State.PENDING.value,
+            *((_held, _r.seats_free > 0) if held else (_r.state == State.PENDING.value,)),
             _r.attention.is_(None),
             _r.by_checks == 0,
             or_(_r.not_before.is_(None), _r.not_before <= bindparam("now")),
@@ -265,11 +262,31 @@ class Waiting:
     paths: frozenset[str]
 
 
-def list_waiting(unit: Unit, now_us: int) -> list[Waiting]:
-    """The reviews that could be claimed now, in the order of the queue."""
-    return [
-        Waiting(Review(*row[:REVIEW_COLUMNS]), _paths(*row[REVIEW_COLUMNS:])) for row in unit.all(_waiting, now=now_us)
-    ]
+@cache
+def _waiting(*, held: bool) -> Statement:
+    return Statement(
+        select(tables.reviews, *_of_waiting)
+        .join(tables.rounds, (tables.rounds.c.review_id == _r.id) & (tables.rounds.c.round == _r.round))
+        .where(
+            _r.project == bindparam("project"),
+            *((_held, _r.seats_free > 0) if held else (_r.state == State.PENDING.value,)),
+            _r.attention.is_(None),
+            _r.by_checks == 0,
+            or_(_r.not_before.is_(None), _r.not_before <= bindparam("now")),
+        )
+        .order_by(_r.priority, _r.created_at, _r.id)
+        .limit(WAITING)
+    )
+
+
+WAITING: Final = 200
+"""Of so many reviews of a project's queue, and of those with seats free, it is asked which reviewers they are for."""
+
+
+def list_waiting(unit: Unit, project: str, now_us: int) -> list[Waiting]:
+    """The first of a project's reviews that could be claimed now: those no one holds, then those with seats free."""
+    rows = (row for held in (False, True) for row in unit.all(_waiting(held=held), project=project, now=now_us))
+    return [Waiting(Review(*row[:REVIEW_COLUMNS]), _paths(*row[REVIEW_COLUMNS:])) for row in rows]
 
 
 def get_waiting(unit: Unit, review: Review) -> Waiting:
@@ -285,7 +302,14 @@ def _paths(affected_files: str, path: str | None) -> frozenset[str]:
 
 
 def find_next(
-    unit: Unit, *, names: Names, now_us: int, project: str | None, category: str | None, after: Review | None = None
+    unit: Unit,
+    *,
+    names: Names,
+    now_us: int,
+    project: str | None,
+    category: str | None,
+    after: Review | None = None,
+    held: bool = False,
 ) -> Review | None:
     """The head of the queue for a reviewer, locked: highest priority, then oldest, never their own.
 
@@ -296,11 +320,13 @@ def find_next(
         project: Of which project; None for any.
         category: Of which category; None for any.
         after: Only reviews behind this one.
+        held: Of the reviews that others are at work on, and that have seats free.
     """
     params = {"now": now_us, **own_params(names), **stated(project=project, category=category)}
     if after is not None:
         params |= {f"after_{name}": getattr(after, name) for name in ("priority", "created_at", "id")}
-    head = partial(_queue_head, project=project is not None, category=category is not None, after=after is not None)
+    stated_as = {"project": project is not None, "category": category is not None, "after": after is not None}
+    head = partial(_queue_head, held=held, **stated_as)
     found = unit.find(Review, head(skip_locked=True), **params)
     if found is None and unit.dialect == "postgresql":
         # What was passed over may only be spoken about just now: wait for it, before the queue is called empty.
@@ -308,15 +334,22 @@ def find_next(
     return found
 
 
-def renew(unit: Unit, review_id: str, generation: int, lease_expires_at: int) -> bool:
-    """Extend a lease if that generation still holds the claim; whether it does."""
-    touched = unit.execute(_renew, key=review_id, generation=generation, new_lease=lease_expires_at)
+def renew(unit: Unit, review: Review, generation: int, lease_expires_at: int) -> bool:
+    """Extend a lease of a locked review if that generation still holds a claim; whether it does."""
+    if any(one.generation == generation for one in beside(review)):
+        leases = with_lease(review, generation, lease_expires_at).leases
+        return unit.execute(_renew_beside, key=review.id, new_leases=leases) == 1
+    touched = unit.execute(_renew, key=review.id, generation=generation, new_lease=lease_expires_at)
     return touched == 1
 
 
 def list_expired(unit: Unit, now_us: int, latest_us: int, limit: int) -> list[str]:
-    """Reviews whose lease has run out, longest overdue first, or ends later than one that is taken now."""
-    return [row[0] for row in unit.all(_expired, now=now_us, latest=latest_us, limit=limit)]
+    """Reviews with a lease that has run out, longest overdue first, or ends later than one that is taken now."""
+    found = [row[0] for row in unit.all(_expired, now=now_us, latest=latest_us, limit=limit)]
+    for review_id, leases in unit.all(_beside):
+        if not all(now_us < lease <= latest_us for lease in orjson.loads(leases).values()):
+            found.append(review_id)
+    return [*dict.fromkeys(found)]
 
 
 def get_round(unit: Unit, review_id: str, number: int) -> Round:

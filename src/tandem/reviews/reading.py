@@ -29,7 +29,7 @@ from tandem.reviews import (
 from tandem.reviews import queries as reviews
 from tandem.reviews import report_queries as reports
 from tandem.reviews.answers import FullReview, Proposal, ReviewClosed, ReviewPage, ReviewStatus, RoundRow
-from tandem.reviews.claim_rules import check_concerned, end_claim
+from tandem.reviews.claim_rules import check_concerned, end_claim, seen_by
 from tandem.reviews.claims import clear_attention
 from tandem.reviews.context import Services, is_by_person
 from tandem.reviews.requests import CloseReview, GetProposal, GetReview, GetReviewStatus, ListReviews
@@ -167,8 +167,8 @@ async def get_proposal(services: Services, _caller: Caller, request: GetProposal
     return await _completed(services, request.files, *await services.store.read(work))
 
 
-async def get_review(services: Services, _caller: Caller, request: GetReview) -> FullReview:
-    """A review as a whole, with the marks of a person if one is named.
+async def get_review(services: Services, caller: Caller, request: GetReview) -> FullReview:
+    """A review as a whole, with the marks of a person if one is named, and as they see it if they are at work on it.
 
     Raises:
         NotFound: There is no such review or round.
@@ -177,7 +177,8 @@ async def get_review(services: Services, _caller: Caller, request: GetReview) ->
 
     def work(unit: Unit) -> tuple[FullReview, findings.Known, Since, str | None]:
         newest = services.waits.newest(unit)
-        review, shown, since, ground = _content(unit, services, request)
+        known, shown, since, ground = _content(unit, services, request)
+        review = seen_by(known, None, request.person)
         listed = reviews.list_verdicts(unit, review.id)
         verdicts, decisions = dict(listed), dict(one for one in listed if one[1] != "comment")
         full = FullReview(
@@ -189,14 +190,14 @@ async def get_review(services: Services, _caller: Caller, request: GetReview) ->
             ),
             findings=(),
             discussion=discussion.read_page(unit, services, review, limit=services.policy.page_limit),
-            actions=tuple(allowed_actions(State(review.state))),
+            actions=(*allowed_actions(State(review.state)), *_joining(unit, services, caller, known, request.person)),
             speaker=review.speaker,
             viewed=tuple(reviews.list_viewed(unit, review.id, shown.round, request.person)) if request.person else (),
             checks=checks.views(unit, services, reviews.list_checks(unit, review.id, shown.round)),
             holder=services.pool.holder(unit, review),
             cursor=services.waits.cursor(newest),
         )
-        return full, findings.of_review(unit, services, review), since, ground
+        return full, findings.of_review(unit, services, known), since, ground
 
     full, known, since, ground = await services.store.read(work)
     shown = full.proposal
@@ -207,6 +208,14 @@ async def get_review(services: Services, _caller: Caller, request: GetReview) ->
         proposal=await _completed(services, request.files, shown, since, ground),
         checks=await checks.as_of_now(services, shown.project, full.checks),
     )
+
+
+def _joining(unit: Unit, services: Services, caller: Caller, review: Review, person: str | None) -> tuple[Action, ...]:
+    """That a person may claim a review which others hold."""
+    if person is None or not review.held or review.at_work is None:
+        return ()
+    seat = seats.seat_of(unit, services, caller, person, is_proved=True)
+    return (Action.CLAIM_BESIDE,) if seats.may_join(review, seat, caller.names(person)) else ()
 
 
 def _content(unit: Unit, services: Services, request: GetProposal) -> tuple[Review, Proposal, Since, str | None]:

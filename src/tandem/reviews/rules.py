@@ -63,6 +63,10 @@ class Action(StrEnum):
     """reviewer: `claim_review` with `review_id`"""
     CLAIM_NEXT = "claim_next"
     """reviewer: `claim_review` without `review_id`"""
+    CLAIM_BESIDE = "claim_beside"
+    """reviewer: `claim_review`, where the policy needs more approvals than those at work can give"""
+    HAND_ON = "hand_on"
+    """broker: the claim ended, and the oldest one beside it goes on in its place"""
     RENEW = "renew"
     """reviewer: `renew_claim`"""
     RELEASE = "release"
@@ -161,6 +165,8 @@ TABLE: dict[Action, dict[State, Step]] = {
         _S.CHANGES_REQUESTED: _CLAIMED,
     },
     Action.CLAIM_NEXT: {_S.PENDING: _CLAIMED},
+    Action.CLAIM_BESIDE: _held(_STAYS),
+    Action.HAND_ON: _held(Step(_S.CLAIMED)),
     Action.RENEW: _held(Step(guard=Guard.HOLDER)),
     Action.RELEASE: _held(Step(_S.PENDING, new_generation=True, guard=Guard.HOLDER)),
     Action.EXPIRE: _held(_FREED),
@@ -209,7 +215,9 @@ TABLE: dict[Action, dict[State, Step]] = {
 }
 
 
-_OF_POLICY = frozenset({Action.APPROVE_BY_RULE, Action.WAIVE, Action.APPROVE_BY_WAIVER})
+_OF_POLICY = frozenset(
+    {Action.CLAIM_BESIDE, Action.HAND_ON, Action.APPROVE_BY_RULE, Action.WAIVE, Action.APPROVE_BY_WAIVER}
+)
 """These happen only where a project has a policy: no refusal offers them."""
 
 
@@ -329,6 +337,16 @@ class Review(NamedTuple):
     """When the first of them is due that is not reviewed after the fact; None if there is none."""
     looked: str | None = None
     """The pool's profiles that had their turn at this round, and take it no more, as JSON; None while it is none."""
+    at_work: str | None = None
+    """Under a policy all claims that are held, oldest first, as JSON; `reviewer_id` has the first of them."""
+    leases: str | None = None
+    """When those beside the first one end unless they are renewed, by their numbers, as JSON; no event restores it."""
+    generations: int = 0
+    """The highest number of a claim that was given beside another."""
+    seats_free: int = 0
+    """How many approvals are missing that agents may claim although it is held."""
+    ends_as: str | None = None
+    """The state that an objection gives it once the last claim has ended; None without one."""
 
     @property
     def subject(self) -> str:
@@ -503,7 +521,7 @@ def _next_action(review: Review) -> NextAction:  # noqa: PLR0911 one line a stat
             return "decide_counter_patch" if undecided else "answer_message"
 
 
-VOLATILE = frozenset({"lease_expires_at"})
+VOLATILE = frozenset({"lease_expires_at", "leases"})
 """Columns of a review that no event restores: renewals of a lease are not events."""
 
 

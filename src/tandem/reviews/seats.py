@@ -17,6 +17,7 @@ from tandem.bridge.submitted import ORIGIN
 from tandem.contract.access import Names, folded
 from tandem.contract.caller import Caller
 from tandem.errors import Forbidden, RequirementMissing
+from tandem.reviews import claim_rules as claims
 from tandem.reviews import finding_queries, grounds, waiver_rules, writing
 from tandem.reviews import queries as reviews
 from tandem.reviews.check_rules import PASSED, CheckRun, CheckStatus, Hold, outcome
@@ -37,6 +38,8 @@ _PROFILE: Final = "agent:"
 RULE: Final = "rule"
 _HARD: Final = (policy.UNREADABLE, policy.REVIEW, policy.AGENT, policy.OWNER, policy.PERSON)
 """The first words of needs, the hardest to meet last: whoever meets a later one meets an earlier one, too."""
+_OF_PERSONS: Final = (policy.PERSON, policy.UNREADABLE, policy.OWNED_BY)
+"""How the words of needs begin that no agent meets."""
 
 
 class Seat(NamedTuple):
@@ -122,6 +125,12 @@ def _fits(word: str, seat: Seat, proposed_by: str | None) -> bool:
     return word.startswith(_PROFILE) and name in ((seat.family, seat.by) if seat.called is None else seat.called)
 
 
+def named(review: Review) -> set[str]:
+    """The names in the missing ones that ask for an agent by name."""
+    words = (one.word for one in missing(review))
+    return {word.removeprefix(_PROFILE) for word in words if word.startswith(_PROFILE)}
+
+
 def listed(review: Review) -> str:
     """The missing ones, in words."""
     return "; ".join(one.words for one in missing(review))
@@ -130,8 +139,7 @@ def listed(review: Review) -> str:
 def waits(review: Review) -> str | None:
     """Why a person is waited for whose seat alone is missing; None where none is, or others may go on, too."""
     left = missing(review)
-    of_persons = (policy.PERSON, policy.UNREADABLE, policy.OWNED_BY)
-    if not left or not all(one.word.startswith(of_persons) for one in left):
+    if not left or not all(one.word.startswith(_OF_PERSONS) for one in left):
         return None
     given = "".join(f"{one.by} approved. " for one in filled(review))
     return f"{given}Missing: {listed(review)}."
@@ -230,7 +238,7 @@ def begun(review: Review, current: Round, content: Content, before: Review | Non
         owed_until=before.owed_until if is_same and before is not None else None,
         by_checks=int(known is not None and known.only_checks and runs_any),
     )
-    return with_turn(begins._replace(attention=attention or waits(begins)))
+    return with_turn(marked(begins._replace(attention=attention or waits(begins))))
 
 
 def _principal(name: str) -> str:
@@ -263,6 +271,37 @@ def gives(review: Review, seat: Seat, names: Names) -> bool:
     """Whether somebody's approval is one of those that a review still needs."""
     left = missing(review)
     return not left or (not holds(review, names) and len(_left_with(review, seat)) < len(left))
+
+
+def may_join(review: Review, seat: Seat, names: Names) -> bool:
+    """Whether somebody may claim a held review, too: what those at work can give leaves something for them to give."""
+    those = claims.at_work(review)
+    if not review.held or not those or review.ends_as is not None or holds(review, names):
+        return False
+    if any(names.include(one.holder) for one in those):
+        return False
+    taking = _taking(review)
+    return len(_left_with(review, *taking, seat)) < len(_left_with(review, *taking))
+
+
+def marked(review: Review) -> Review:
+    """The review with the number of seats that agents may claim beside those at work."""
+    is_open = review.held and review.at_work is not None and review.ends_as is None
+    left = _left_with(review, *_taking(review)) if is_open else ()
+    return review._replace(seats_free=sum(not one.word.startswith(_OF_PERSONS) for one in left))
+
+
+def free_for(review: Review, seat: Seat) -> int:
+    """How many of a held review's free seats are for reviewers of one kind."""
+    taking = _taking(review)
+    kinds = [seat] * review.seats_free
+    return len(_left_with(review, *taking)) - len(_left_with(review, *taking, *kinds))
+
+
+def _taking(review: Review) -> tuple[Seat, ...]:
+    """The seats that those at work would fill."""
+    known = {one.by for one in filled(review)}
+    return tuple(Seat(*one.seat) for one in claims.at_work(review) if one.holder not in known)
 
 
 def check(review: Review, seat: Seat, names: Names) -> None:
@@ -418,7 +457,7 @@ def approve_by_rule(unit: Unit, review: Review, runs: Sequence[CheckRun], now: i
         by = ", ".join(known.by_rule)
         return _approved(unit, review, Seat(RULE, is_person=False, family=RULE), f"Approved by rule: {by}", now)
     if seats and not missing(review):
-        return _approved(unit, review, seats[-1], "The same change was approved in an earlier round.", now)
+        return _approved(unit, review, seats[-1], "All approvals that it needs were given before.", now)
     return review
 
 

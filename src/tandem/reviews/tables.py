@@ -44,6 +44,8 @@ reviews = record_table(
         "objections",
         "objected_round",
         "by_checks",
+        "generations",
+        "seats_free",
     ),
     foreign={"parent_id": "reviews.id"},
     comments={
@@ -52,7 +54,7 @@ reviews = record_table(
         "removed_at": "when its contents were removed; null while they are there",
         "removed_seq": "the newest event whose contents were removed",
     },
-    defaults={"attempts": "0", "objections": "0", "objected_round": "0", "by_checks": "0"},
+    defaults=dict.fromkeys(("attempts", "objections", "objected_round", "by_checks", "generations", "seats_free"), "0"),
 )
 
 rounds = Table(

@@ -24,11 +24,11 @@ from tandem.reviews import given as given_by
 from tandem.reviews import queries as reviews
 from tandem.reviews.answers import ApprovalWithdrawn, VerdictGiven
 from tandem.reviews.claim_rules import decides_for_all
-from tandem.reviews.claims import admit, take
+from tandem.reviews.claims import admit, take, would_claim
 from tandem.reviews.context import Decision, Services, is_by_person, is_proved, tell
 from tandem.reviews.requests import SubmitVerdict, WithdrawApproval
 from tandem.reviews.rounds import Round, Verdict, objected, record_speaker, reset_turn, verdict_on, with_turn
-from tandem.reviews.rules import Action, Review, State, Step, allowed_actions, allowed_targets, step
+from tandem.reviews.rules import Action, Review, State, allowed_actions, allowed_targets, step
 from tandem.reviews.writing import Rows
 from tandem.rulings import proof
 from tandem.store.base import Unit
@@ -45,6 +45,7 @@ _ACTIONS = {
 }
 _OF_ONE_REVIEW = (APPROVED, COMMENT)
 """Verdicts that change one review only; the others are noted of its plan, too, which other reviews belong to."""
+_OBJECTIONS = ("changes_requested", "rejected")
 _SYNONYMS = {"approve": APPROVED, "request_changes": "changes_requested", "reject": "rejected"}
 
 
@@ -77,33 +78,33 @@ async def submit_verdict(services: Services, caller: Caller, request: SubmitVerd
         for participant in services.participants:
             participant.lock(unit, request.review_id)
         before = reviews.get(unit, request.review_id, request.project, lock=True)
-        before = _claimed(unit, services, before, caller, request)
-        reviewer, current = _admit(unit, before, asked, request, caller)
-        given = verdict_on(before, verdict_id, asked, request.reason, reviewer, services.clock.now_us())
-        ruling = findings.ruled(unit, services, before, caller, request, given, prepared)
-        verdict = ruling.verdict
-        given = replace(given, verdict=verdict)
+        before, own = _claimed(unit, services, before, caller, request)
+        reviewer, current = _admit(unit, own, asked, request, caller)
+        given = verdict_on(own, verdict_id, asked, request.reason, reviewer, services.clock.now_us())
+        is_last = before.ends_as is None and not claims.beside(before, own.claim_generation)
+        others = 0 if is_last else before.round
+        ruling = findings.ruled(unit, services, before, caller, request, given, prepared, others_round=others)
+        verdict, given = ruling.verdict, replace(given, verdict=ruling.verdict)
         superseding = verdict != APPROVED and facts is not None
-        if superseding or verdict != COMMENT:
+        if superseding or (verdict != COMMENT and is_last):
             why = "a newer counter-patch" if superseding else "the verdict"
             before = counter_patches.supersede(unit, before, actor=reviewer, now_us=given.created_at, reason=why)
-        seated = _seated(unit, services, caller, before, given, is_proved=is_proved)
         written = writing.change_review(
             unit,
             before,
-            _decided(services, seated, given, ruling),
+            _decided(unit, services, caller, before, given, ruling, is_last=is_last, is_proved=is_proved),
             actor=reviewer,
             kind=EventKind.VERDICT_COMMENT if verdict == COMMENT else EventKind.VERDICT_SUBMITTED,
             data=_facts(given, current, ruling) | _proved(caller, is_proved=is_proved),
             rows=Rows(verdict=given, findings=ruling.findings),
         )
         if verdict != COMMENT:
-            stands = written.state != State.PENDING
-            tell(unit, services, Decision(before, current, verdict, reviewer, given.created_at, stands))
+            stands = _stands(written, verdict)
+            tell(unit, services, Decision(own, current, verdict, reviewer, given.created_at, stands))
         written = seats.go_on(unit, written, given.created_at) if ruling.looked else written
         if facts is not None and patch_id is not None:
             written = counter_patches.offer(unit, written, given, current, facts, patch_id, caller.agent)
-        notes = (*ruling.notes, *_others(written), *((facts and facts.notes) or ()))
+        notes = (*ruling.notes, *_others(written, verdict), *((facts and facts.notes) or ()))
         ids = {"verdict_id": given.id, "counter_patch_id": patch_id, "verdict": verdict}
         return views.answer(VerdictGiven, services.waits, unit, written, notes=notes, **ids)
 
@@ -115,12 +116,27 @@ def _proved(caller: Caller, *, is_proved: bool) -> dict[str, str]:
     return {"proved_by": "page" if caller.is_page else "command"} if is_proved else {}
 
 
-def _claimed(unit: Unit, services: Services, before: Review, caller: Caller, request: SubmitVerdict) -> Review:
-    """The review claimed for the verdict, where it asks for that."""
-    if not request.claim:
-        return before
-    admit(unit, services, before, caller, request.reviewer_id or "")
-    return take(unit, services, before, request.reviewer_id or "")
+def _stands(review: Review, verdict: str) -> bool:
+    """Whether a verdict decides the review it left."""
+    return verdict != APPROVED or review.state == State.APPROVED
+
+
+def _claimed(
+    unit: Unit, services: Services, before: Review, caller: Caller, request: SubmitVerdict
+) -> tuple[Review, Review]:
+    """The review, claimed for the verdict where it asks for that; and as who gives the verdict sees it."""
+    if request.claim:
+        admit(unit, services, before, caller, request.reviewer_id or "")
+        take(unit, services, before, caller, request.reviewer_id or "")
+        before = reviews.get(unit, before.id)
+    return before, _own(before, caller, request)
+
+
+def _own(review: Review, caller: Caller, request: SubmitVerdict) -> Review:
+    """The review as who gives the verdict sees it, who may hold a claim beside the main one."""
+    access = caller.access
+    named = request.reviewer_id or (None if access is None or access.is_owner else access.name)
+    return claims.seen_by(review, request.claim_generation, named)
 
 
 async def _is_proved(services: Services, caller: Caller, request: SubmitVerdict) -> bool:
@@ -136,23 +152,24 @@ def _seated(
     if review.needs is None:
         return review
     seat = seats.seat_of(unit, services, caller, given.reviewer_id, is_proved=is_proved)
-    seats.check(review, seat, caller.names(given.reviewer_id))
-    return seats.taken(review, seat._replace(verdict_id=given.id))
+    names = caller.names(given.reviewer_id)
+    seats.check(review, seat, names)
+    return seats.taken(seats.left(review, names), seat._replace(verdict_id=given.id))
 
 
-def _others(review: Review) -> tuple[str, ...]:
+def _waits_for_person(unit: Unit, services: Services, caller: Caller, review: Review, who: str) -> str | None:
+    """Why a person decides, where an agent's verdict ends that not: raised while it was at work beside others."""
+    is_disputed = review.at_work is not None and review.is_disputed and review.attention != seats.waits(review)
+    return review.attention if is_disputed and not is_by_person(unit, services, caller, who) else None
+
+
+def _others(review: Review, verdict: str) -> tuple[str, ...]:
     """That an approval alone opens no gate."""
-    is_seated = review.state == State.PENDING and review.verdict == APPROVED
-    return (f"Others approve it, too, before it passes the gate: {seats.listed(review)}.",) if is_seated else ()
-
-
-def _step(review: Review, verdict: str, ruling: findings.Ruling, *, stands: bool) -> Step:
-    """Where a verdict leads."""
-    if not stands:
-        return step(Action.TAKE_SEAT, review)
-    # A comment that a person has to look at ends the claim, as no agent goes on; so does that of one without a vote.
-    ends = verdict == COMMENT and (ruling.attention or ruling.looked)
-    return step(Action.RELEASE if ends else _ACTIONS[verdict], review)
+    if verdict != APPROVED or review.state == State.APPROVED:
+        return ()
+    left = seats.listed(review)
+    is_held_back = "Your approval is kept; others are at work on it, or have objected."
+    return (f"Others approve it, too, before it passes the gate: {left}." if left else is_held_back,)
 
 
 def _checked(services: Services, request: SubmitVerdict) -> str:
@@ -181,9 +198,8 @@ async def _offered(services: Services, caller: Caller, request: SubmitVerdict, v
     def may(unit: Unit, review: Review) -> None:
         if request.claim:
             admit(unit, services, review, caller, request.reviewer_id or "")
-            now = services.clock.now_us()
-            review, _ = claims.claimed(review, request.reviewer_id or "", now, services.policy)
-        _admit(unit, review, verdict, request, caller)
+            review, _ = would_claim(unit, services, review, caller, request.reviewer_id or "")
+        _admit(unit, _own(review, caller, request), verdict, request, caller)
 
     return await counter_patches.facts_of(services, request.review_id, request.project, request.counter_patch, may)
 
@@ -204,36 +220,79 @@ def _admit(unit: Unit, review: Review, verdict: str, request: SubmitVerdict, cal
     return reviewer, current
 
 
-def _decided(services: Services, before: Review, given: Verdict, ruling: findings.Ruling) -> Review:
-    """The review as a verdict leaves it, with the seat that it took."""
-    stands = given.verdict != APPROVED or not seats.missing(before)
-    found = _step(before, given.verdict, ruling, stands=stands)
-    if found.to is State.PENDING:
-        changed = claims.end_claim(before, found, given.created_at)
-    elif given.verdict == COMMENT:
-        # Saying something is a sign of life: it renews the lease.
-        held = claims.renewed(before, given.created_at, services.policy)
-        changed = held._replace(state=found.to or held.state, updated_at=given.created_at)
+def _decided(
+    unit: Unit,
+    services: Services,
+    caller: Caller,
+    before: Review,
+    given: Verdict,
+    ruling: findings.Ruling,
+    *,
+    is_last: bool,
+    is_proved: bool,
+) -> Review:
+    """The review as a verdict leaves it, with the seat that it took.
+
+    `is_last` says that no other claim is held, and no other holder objected to this round.
+    """
+    if ruling.looked is not None:
+        return _advised(before, given, ruling.looked)
+    waits = _waits_for_person(unit, services, caller, before, given.reviewer_id)
+    before = _seated(unit, services, caller, before, given, is_proved=is_proved)
+    own, now, verdict = given.claim_generation, given.created_at, given.verdict
+    completes = verdict == APPROVED and is_last and waits is None and not seats.missing(before)
+    # Of two objections the harsher one is the review's.
+    counts = verdict in _OBJECTIONS and (before.ends_as, verdict) != (State.REJECTED, State.CHANGES_REQUESTED)
+    if verdict == COMMENT and not ruling.attention:
+        changed = _commented(services, before, own, now)
+    elif claims.beside(before, own):
+        ends = before._replace(ends_as=verdict) if counts else before
+        changed = claims.end_one(ends, own, step(_ACTIONS[verdict] if counts else Action.TAKE_SEAT, before), now)
+    elif completes or counts:
+        changed = claims.end_claim(before, step(_ACTIONS[verdict], before), now)
     else:
-        changed = claims.end_claim(before, found, given.created_at)._replace(
+        # A comment that a person has to look at ends the claim, as no agent goes on.
+        ends_claim = Action.RELEASE if verdict == COMMENT else Action.TAKE_SEAT
+        changed = claims.end_one(before, own, step(ends_claim, before), now)
+    if completes or counts:
+        changed = changed._replace(
             verdict_by=given.reviewer_id,
-            decided_at=given.created_at,
+            decided_at=now,
             attempts=0,
             not_before=None,
-            approved_round=before.round if given.verdict == APPROVED else None,
-            attention=None,
+            approved_round=before.round if completes else None,
+            attention=waits,
         )
-    if ruling.looked is not None:
-        return reset_turn(changed.after_turn(ruling.looked)._replace(attempts=0, not_before=None))
-    stated = changed._replace(
-        verdict=given.verdict,
-        verdict_reason=given.reason,
-        verdict_id=given.id,
-        attention=ruling.attention or changed.attention,
-    )
-    if not stands:
-        stated = stated._replace(attention=seats.waits(stated), attempts=0, not_before=None)
-    said = record_speaker(stated, "reviewer", ruling.how)
+    if counts or before.ends_as is None:
+        changed = changed._replace(verdict=verdict, verdict_reason=given.reason, verdict_id=given.id)
+    stated = changed._replace(attention=ruling.attention or changed.attention)
+    if verdict == APPROVED and not completes:
+        for_person = waits or (seats.waits(stated) if before.ends_as is None else stated.attention)
+        stated = stated._replace(attention=for_person, attempts=0, not_before=None)
+    return seats.marked(_said(before, stated, given, ruling))
+
+
+def _advised(before: Review, given: Verdict, profile: str) -> Review:
+    """The review after the turn of a reviewer without a vote, which ends its claim and nothing more."""
+    ended = claims.end_one(before, given.claim_generation, step(Action.RELEASE, before), given.created_at)
+    after = ended.after_turn(profile)._replace(attempts=0, not_before=None)
+    return seats.marked(reset_turn(after) if after.state == State.PENDING else after)
+
+
+def _commented(services: Services, before: Review, generation: int, now_us: int) -> Review:
+    """The review after a comment: saying something is a sign of life, which renews the lease."""
+    held = claims.renewed(claims.seen_by(before, generation), now_us, services.policy)
+    if generation != before.claim_generation:
+        return claims.with_lease(before, generation, held.lease_expires_at or now_us)._replace(updated_at=now_us)
+    return held._replace(state=step(Action.COMMENT, before).to or held.state, updated_at=now_us)
+
+
+def _said(before: Review, after: Review, given: Verdict, ruling: findings.Ruling) -> Review:
+    """The review after a verdict spoke; words from beside the main claim are no part of its discussion."""
+    if after.held and (after.claim_generation, before.claim_generation) != (given.claim_generation,) * 2:
+        said = with_turn(after if given.verdict == APPROVED else objected(after))
+    else:
+        said = record_speaker(after, "reviewer", ruling.how)
     return said._replace(objections=0) if ruling.goes_on else said
 
 

@@ -16,11 +16,13 @@ from tandem.present.words import PRIORITIES
 from tandem.reviews import checks, finding_queries, finding_rules, grounds, seats, waiver_rules
 from tandem.reviews import queries as reviews
 from tandem.reviews import report_queries as reports
-from tandem.reviews.answers import CounterPatchView, EventView, NoReviewer, Proposal, ReviewRow, ReviewStatus
+from tandem.reviews.answers import CounterPatchView, EventView, Proposal, ReviewRow, ReviewStatus
 from tandem.reviews.check_rules import DOUBTFUL, FAILED, PASSED, PENDING
+from tandem.reviews.claim_rules import beside
 from tandem.reviews.context import Services, threshold_of, why_none
 from tandem.reviews.finding_contract import FindingCounts
 from tandem.reviews.queries import RoundContent
+from tandem.reviews.reviewer_contract import NoReviewer
 from tandem.reviews.rounds import CounterPatch
 from tandem.reviews.rules import MOST_OBJECTIONS, Review, State, next_action
 from tandem.reviews.waiver_contract import DebtView
@@ -175,6 +177,7 @@ def status(unit: Unit, services: Services, review: Review, cursor: str, *, chang
         cursor=cursor,
         findings=findings,
         owed=_owed(review, services.clock.now_us()),
+        beside=tuple(one.holder for one in beside(review)),
         closed_reason=reports.find_close_reason(unit, review.id) if review.state == State.CLOSED else None,
         **_next(unit, services, review, about, findings if review.state in _ASKED else None),
     )

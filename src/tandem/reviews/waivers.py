@@ -58,7 +58,8 @@ async def waive_requirement(services: Services, caller: Caller, request: WaiveRe
         now = services.clock.now_us()
         made = Waiver(request.need, by, request.reason, now, waiver_rules.due_us(request.until, now))
         written = _waived(unit, before, made)
-        if written.approved_round is None and not seats.missing(written):
+        # What somebody at work objected to, no waiver approves.
+        if written.approved_round is None and written.ends_as is None and not seats.missing(written):
             written = _approved(unit, services, caller, written, made, verdict_id)
         return _answer(unit, services, written)
 
@@ -114,7 +115,7 @@ def _waived(unit: Unit, before: Review, made: Waiver) -> Review:
     return writing.change_review(
         unit,
         before,
-        after._replace(updated_at=made.waived_at),
+        seats.marked(after)._replace(updated_at=made.waived_at),
         actor=made.by,
         kind=EventKind.REQUIREMENT_WAIVED,
         data={**data, "digest": before.digest},

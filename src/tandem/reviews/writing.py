@@ -17,6 +17,7 @@ from sqlalchemy import bindparam, delete, insert, select, update
 from tandem.core.clock import utc_day
 from tandem.reviews import tables
 from tandem.reviews.check_rules import CheckRun
+from tandem.reviews.claim_rules import at_work
 from tandem.reviews.finding_rules import Finding
 from tandem.reviews.rounds import CounterPatch, Message, Round, Verdict
 from tandem.reviews.rules import VOLATILE, Review, Rollback, taken_back_by
@@ -134,7 +135,8 @@ def change_review(
     _write_approval(unit, before, written)
     if numbered.round or numbered.findings:
         _write_contested(unit, written)
-    unit.count(sorted([*moves(before, written, kind), *finding_moves(written, numbered.findings, kind)]))
+    given = rows.verdict and _as_row(rows.verdict)
+    unit.count(sorted([*moves(before, written, kind, given), *finding_moves(written, numbered.findings, kind)]))
     return written
 
 
@@ -238,17 +240,18 @@ OPEN_PREFIX = "open:"
 """Metrics that say how many reviews are in a state now, rather than how often something happened."""
 
 
-def moves(before: Review | None, after: Review, kind: str) -> list[CounterMove]:
+def moves(before: Review | None, after: Review, kind: str, given: Mapping[str, Any] | None = None) -> list[CounterMove]:
     """What an event of `kind` counts, in lock order.
 
     Args:
         before: The review before the event; None when it was created by it.
         after: The review after the event; its `updated_at` is the event's time.
         kind: The event's kind.
+        given: The verdict that it brought.
     """
     day = utc_day(after.updated_at)
     found: list[CounterMove] = []
-    metric = _metric(before, after, kind)
+    metric = _of_one(before, after, kind, given) or _metric(before, after, kind)
     if metric:
         name, reviewer, total = metric
         counted = [(name, 1, total), *([("rounds", after.round, 0)] if name == "approved" else ())]
@@ -294,6 +297,21 @@ def finding_moves(after: Review, found: Iterable[Finding], kind: str) -> list[Co
     )
     days = (ALL_TIME, utc_day(after.updated_at))
     return [CounterMove(after.project, day, *key, count) for key, count in metrics.items() for day in days]
+
+
+def _of_one(
+    before: Review | None, after: Review, kind: str, given: Mapping[str, Any] | None
+) -> tuple[str, str, int] | None:
+    """As `_metric`, where several claims may be held at a time; None for what concerns none of them."""
+    if before is None or before.at_work is None:
+        return None
+    if kind == EventKind.REVIEW_CLAIMED and after.generations != before.generations:
+        return "claimed", at_work(after)[-1].holder, 0
+    if kind not in (EventKind.VERDICT_SUBMITTED, EventKind.VERDICT_COMMENT) or given is None:
+        return None
+    since = next((one.claimed_at for one in at_work(before) if one.holder == given["reviewer_id"]), after.updated_at)
+    took = 0 if kind == EventKind.VERDICT_COMMENT else after.updated_at - since
+    return given["verdict"], given["reviewer_id"], took
 
 
 def _metric(  # noqa: PLR0911 one line a kind reads best

@@ -138,8 +138,9 @@ def _differently(status: Mapping[str, Any]) -> str:
 
 
 def alone(status: Mapping[str, Any]) -> bool:
-    """Whether a review waits for a person or another agent who may come, and no pool serves it."""
-    return _none(status).get("reason") == "no_pool"
+    """Whether a review waits for a person or another agent who may come, and no pool has a reviewer for it."""
+    none = _none(status)
+    return none.get("reason") in ("no_pool", "no_profile") and not none.get("needs_person")
 
 
 def _none(status: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -52,6 +52,10 @@ def topic(*, project: str | None = None, state: str | None = None) -> str:
     return f"{project or ANY}/{state or ANY}"
 
 
+_FREEING = frozenset({EventKind.CLAIM_RELEASED, EventKind.REVIEW_RECLAIMED, EventKind.VERDICT_SUBMITTED})
+"""What may leave something to claim of a review that others still hold."""
+
+
 def _topics(event: Event) -> Iterator[str]:
     """Every topic that an event is on."""
     yield event.subject
@@ -59,7 +63,7 @@ def _topics(event: Event) -> Iterator[str]:
         yield event.kind
     for project in (event.project, None):
         yield topic(project=project)
-        for state in {event.old, event.new} - {None}:
+        for state in {event.old, event.new, "pending" if event.kind in _FREEING else None} - {None}:
             yield topic(project=project, state=state)
 
 

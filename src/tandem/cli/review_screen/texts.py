@@ -180,11 +180,12 @@ def _round(reading: LoadedReview, since: int | None) -> str:
 
 def _held(reading: LoadedReview, person: str) -> str:
     status = reading.status
+    others = "".join(f" {visible_line(reviewer_name(one))} is at work, too." for one in status.beside)
     if reading.is_held_by(person):
-        return f"yours, {lease(status.lease_expires_at)}."
+        return f"yours, {lease(status.lease_expires_at)}.{others}"
     if reading.is_held:
         holder = visible_line(reviewer_name(status.reviewer_id or "a reviewer"))
-        return f"with {holder}, {lease(status.lease_expires_at)}."
+        return f"with {holder}, {lease(status.lease_expires_at)}.{others}"
     if status.verdict and status.reviewer_id:
         given = GIVEN.get(status.verdict, status.verdict)
         return f"{visible_line(reviewer_name(status.reviewer_id))} {given} on round {status.round}."

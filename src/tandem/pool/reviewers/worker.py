@@ -172,8 +172,9 @@ class Worker:
     def _loop(self) -> Ending:
         page = self._list(None)
         while not self._requests.drain.is_set():
-            # The place in the log was taken first: a review that comes from here on ends the wait.
-            claimed = self._claim() if page.get("reviews") else None
+            # The place in the log was taken first: a review that comes from here on ends the wait. What others hold,
+            # and this one may claim, too, is on no list.
+            claimed = self._claim()
             if claimed is None:
                 page = self._wait(page)
             elif self._requests.drain.is_set():

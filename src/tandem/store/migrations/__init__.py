@@ -17,6 +17,7 @@ REVISIONS: Final = (
     "0034_waivers",
     "0035_telling_lines",
     "0036_profiles",
+    "0037_claims_beside",
 )
 """Every revision, so that a database can be judged without importing Alembic. A test compares them."""
 

@@ -101,7 +101,7 @@ def _has_reviewed(view: ReviewView) -> bool:
 def _claim(view: ReviewView, allowed: frozenset[str]) -> str:
     if view.is_holder:
         return "You hold it already."
-    if view.is_held:
+    if view.is_held and Action.CLAIM_BESIDE not in allowed:
         return f"You can claim it when {view.holder_name} releases it, or when the lease ends."
     if Action.CLAIM not in allowed:
         return _OVER.get(State(view.state), "It cannot be claimed now.")
