@@ -29,7 +29,7 @@ from downloads import NODE, DownloadError, npm
 
 ROOT = Path(__file__).resolve().parent.parent
 # The longest first, so that no worker is left alone with it.
-_TESTED = ("init", "first_day", "clients", "pool", "gate", "turns", "tasks", "plugins", "doctor")
+_TESTED = ("init", "first_day", "clients", "pool", "gate", "turns", "tasks", "plugins", "doctor", "seats")
 TESTS = tuple(f"tests/clients/real_{name}.py" for name in _TESTED)
 PACKAGES = {
     "claude": ("@anthropic-ai/claude-code", "2.1.330"),
