@@ -60,7 +60,7 @@ def test_approvals_carry_over_to_a_rebase_where_the_policy_says_so(project: Chec
     digest = project.revise(review, **change(project))["digest"]
     status = project.status(review)
     assert (status["status"], status["missing"]) == ("approved", [])
-    assert status["verdict_reason"] == "The same change was approved in an earlier round."
+    assert status["verdict_reason"] == "All approvals that it needs were given before."
     assert allowed(project, digest) == (True, None)
     assert [one.get("carried_over") for one in events(project, review)] == ["rebase"]
     # One of two approvals stays likewise, and once more.

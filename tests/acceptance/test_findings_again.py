@@ -6,6 +6,7 @@ import pytest
 
 from tests.acceptance.finding import MAJOR, answered, found
 from tests.acceptance.reviewing import OTHER, AgentDesk, Desk
+from tests.broker import BrokerProcess
 from tests.databases import ON_BOTH_DATABASES
 
 
@@ -147,10 +148,9 @@ def test_p11_a_false_alarm_that_was_upheld_where_it_went_on_comes_no_more(agents
     (alarm,) = found(shop, other)
     answered(shop, other, alarm["finding_id"], "refuted", reason="It is right.")
     agents.decide(other, "approved", answers=[{"finding_id": alarm["finding_id"], "answer": "upheld"}])
-    for path in ("pay.py", "money.py"):
-        last = shop.put_up(diff=added(path, *CODE, f"# {path}"))
-        assert found(shop, last) == []
-        assert agents.decide(last, "approved")["verdict"] == "approved"
+    last = shop.put_up(diff=added("pay.py", *CODE, "# more"))
+    assert found(shop, last) == []
+    assert agents.decide(last, "approved")["verdict"] == "approved"
 
 
 @pytest.mark.parametrize("line", ["\tcents=total*100+surcharge", "    cents = total * 100 + surcharge\u200b"])
@@ -158,7 +158,7 @@ def test_p11_no_blank_rids_a_line_of_its_finding(agents: AgentDesk, shop: Desk, 
     review = shop.put_up(diff=added("pay.py", *CODE))
     agents.decide(review, "changes_requested", findings=[{**PAY, "end_line": 4}])
     shop.do("close_review", review_id=review)
-    assert len(found(shop, shop.put_up(diff=added("money.py", CODE[0], line, *CODE[2:])))) == 1
+    assert len(found(shop, shop.put_up(diff=added("pay.py", CODE[0], line, *CODE[2:])))) == 1
 
 
 def test_p11_a_range_is_known_again_by_its_longest_line(agents: AgentDesk, shop: Desk):
@@ -166,5 +166,70 @@ def test_p11_a_range_is_known_again_by_its_longest_line(agents: AgentDesk, shop:
     review = shop.put_up(diff=added("pay.py", *CODE[:3], long, *CODE[4:]))
     agents.decide(review, "changes_requested", findings=[{**PAY, "end_line": 4}])
     shop.do("close_review", review_id=review)
-    (kept,) = found(shop, shop.put_up(diff=added("money.py", CODE[0], CODE[2], "    # paid", long)))
-    assert (kept["file"], kept["line"], kept["place"]["changed"], kept["blocking"]) == ("money.py", 4, True, True)
+    (kept,) = found(shop, shop.put_up(diff=added("pay.py", CODE[0], CODE[2], "    # paid", long)))
+    assert (kept["file"], kept["line"], kept["place"]["changed"], kept["blocking"]) == ("pay.py", 4, True, True)
+
+
+def test_p11_no_copy_that_is_settled_elsewhere_rids_other_bytes_of_the_finding(agents: AgentDesk, shop: Desk):
+    review = shop.put_up(diff=added("pay.py", *CODE))
+    agents.decide(review, "changes_requested", findings=[PAY])
+    decoy = shop.put_up(diff=added("NOTES.md", *CODE))
+    (copy,) = found(shop, decoy)
+    answered(shop, decoy, copy["finding_id"], "refuted", reason="Text, not code.")
+    agents.decide(decoy, "approved", answers=[{"finding_id": copy["finding_id"], "answer": "upheld"}])
+    last = shop.put_up(diff=added("pay.py", *CODE, "# more"))
+    assert [one["blocking"] for one in found(shop, last)] == [True]
+    refused(agents, last)
+
+
+def test_p11_each_file_with_the_lines_of_a_finding_has_one(agents: AgentDesk, shop: Desk):
+    both = added("one.py", *CODE) + added("two.py", *CODE)
+    review = shop.put_up(diff=both)
+    agents.decide(review, "changes_requested", findings=[{**PAY, "file": "one.py"}])
+    shop.do("close_review", review_id=review)
+    again = shop.put_up(diff=both + added("more.txt", "more"))
+    assert sorted((one["file"], one["line"]) for one in found(shop, again)) == [("one.py", 2), ("two.py", 2)]
+
+
+def test_p11_a_copy_stands_at_its_own_lines_and_not_at_others_like_them(agents: AgentDesk, shop: Desk):
+    def views(end: str) -> str:
+        view = "def {0}(request):|    {0}_it()|    return render(request, DONE)"
+        return added("views.py", *"|".join(map(view.format, ("make", "edit", "drop"))).split("|"), end)
+
+    review = shop.put_up(diff=views("# end"))
+    agents.decide(review, "changes_requested", findings=[{**PAY, "file": "views.py", "line": 9}])
+    shop.do("close_review", review_id=review)
+    (kept,) = found(shop, shop.put_up(diff=views("# the end")))
+    assert (kept["line"], kept["place"]["changed"]) == (9, False)
+
+
+@pytest.mark.parametrize("line", ['if __name__ == "__main__":', "from typing import Any, Dict"])
+def test_p11_a_line_that_many_files_have_brings_no_finding_to_another(agents: AgentDesk, shop: Desk, line: str):
+    review = shop.put_up(diff=added("wipe.py", "import wipes", line, "    wipes.all()"))
+    agents.decide(review, "changes_requested", findings=[{**PAY, "file": "wipe.py"}])
+    shop.do("close_review", review_id=review)
+    assert found(shop, shop.put_up(diff=added("export.py", "import exports", line, "    exports.run()"))) == []
+
+
+def test_p11_a_label_keeps_findings_by_the_lines_of_its_diffs(broker: BrokerProcess):
+    with Desk(broker.url, "label-of-findings") as label, AgentDesk(broker.url, "label-of-findings") as agents:
+        review = label.put_up(diff=added("pay.py", *CODE))
+        agents.decide(review, "changes_requested", findings=[PAY])
+        label.do("close_review", review_id=review)
+        (kept,) = found(label, label.put_up(diff=added("pay.py", *CODE, "# more")))
+        assert (kept["file"], kept["line"], kept["blocking"]) == ("pay.py", 2, True)
+
+
+def test_p11_a_late_finding_that_called_a_person_does_so_where_its_change_comes_again(agents: AgentDesk, shop: Desk):
+    review = shop.put_up(diff=added("pay.py", *CODE))
+    agents.decide(review, "changes_requested", findings=[PAY])
+    (fault,) = found(shop, review)
+    mended = (*CODE[:1], "    cents = round(total * 100 + surcharge)", *CODE[2:])
+    shop.revise(review, diff=added("pay.py", *mended))
+    settled = [{"finding_id": fault["finding_id"], "answer": "verified"}]
+    agents.decide(review, "changes_requested", findings=[{**PAY, "line": 4, "claim": "Late."}], answers=settled)
+    assert shop.status(review)["attention"]
+    shop.do("close_review", review_id=review)
+    again = shop.put_up(diff=added("pay.py", *mended))
+    assert [one["state"] for one in found(shop, again)] == ["late"]
+    agents.refused("INVALID_TRANSITION", "claim_review", review_id=again, reviewer_id=OTHER)

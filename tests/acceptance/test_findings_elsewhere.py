@@ -81,24 +81,18 @@ def test_p11_small_findings_approve_nothing_over_a_persons_in_another_review(age
 
 def both(text: str = "better") -> str:
     """A diff that replaces the second line of two files."""
-    return edited(text=text) + edited("b.txt")
+    return edited(text=text) + edited("b.txt", text="other")
 
 
 @ON_BOTH_DATABASES
 def test_p11_what_is_open_on_a_file_counts_wherever_another_change_brings_the_same_file(agents: AgentDesk, shop: Desk):
     review = shop.put_up(diff=edited())
     agents.decide(review, "changes_requested", findings=[{**MAJOR, "line": None}])
-    wider = shop.put_up_whole(diff=both())
-    given = agents.decide(wider["review_id"], "approved")
-    assert (given["verdict"], shop.status(wider["review_id"])["next_action"]) == ("comment", "escalate")
-    assert review in shop.status(wider["review_id"])["attention"]
-    assert not shop.is_open_for(wider["digest"])
+    assert blocked(shop, agents, diff=both())
     # Nor do small findings of who has read all approve it. With other bytes of that file nothing stands against it.
     again, other = shop.put_up(diff=both(), phase="2"), shop.put_up(diff=both("best"))
     assert agents.decide(again, "changes_requested", findings=[NIT], read_all=True)["status"] == "changes_requested"
     assert agents.decide(other, "approved")["verdict"] == "approved"
-    shop.approve(wider["review_id"])
-    assert shop.is_open_for(wider["digest"])
 
 
 def test_p11_a_finding_on_a_file_goes_on_with_a_change_that_brings_that_file_again(agents: AgentDesk, shop: Desk):
@@ -107,7 +101,7 @@ def test_p11_a_finding_on_a_file_goes_on_with_a_change_that_brings_that_file_aga
     shop.do("close_review", review_id=review)
     (kept,) = found(shop, shop.put_up(diff=edited(text="best")))
     assert (kept["file"], kept["claim"], kept["blocking"]) == ("a.txt", MAJOR["claim"], True)
-    assert found(shop, shop.put_up(diff=edited(text="other"))) == []
+    assert found(shop, shop.put_up(diff=edited(text="third"))) == []
     text = "# Plan\n"
     plan = shop.put_up(path="plan.md", description=text)
     agents.decide(plan, "changes_requested", findings=[{**MAJOR, "file": "plan.md", "line": 1}])
@@ -141,8 +135,13 @@ def test_p11_a_proposer_who_closes_a_review_rids_no_other_of_its_findings(agents
         shop.revise(other, diff=edited())
     if way == "retried":
         shop.do("retry_review", review_id=other)
-    assert agents.decide(other, "approved")["verdict"] == "comment"
-    assert review in shop.status(other)["attention"]
+    if way == "revised":
+        agents.refused(
+            "OPEN_FINDINGS", "submit_verdict", review_id=other, verdict="approved", reviewer_id=OTHER, claim=True
+        )
+    else:
+        assert agents.decide(other, "approved")["verdict"] == "comment"
+        assert review in shop.status(other)["attention"]
 
 
 def test_p11_what_a_reviewer_settles_where_it_goes_on_needs_nothing_more(agents: AgentDesk, shop: Desk):
@@ -182,7 +181,7 @@ def test_p11_a_finding_that_goes_on_keeps_its_lines_and_says_whether_they_change
     for one in found(shop, same):
         assert (one["line"], one["suggestion"]) == (2, "best\n" if one["file"] == "b.txt" else None)
         assert one["place"]["changed"] is False
-    for name, text in (("a.txt", "best"), ("b.txt", "better")):
+    for name, text in (("a.txt", "best"), ("b.txt", "other")):
         lines = ["first", "line 1", text, *(f"line {number}" for number in range(3, 11))]
         repo.write(name, "".join(f"{line}\n" for line in lines))
     first, second = found(shop, shop.put_up(diff=repo.diff(), **parent))
@@ -236,10 +235,12 @@ def test_p11_a_counter_patch_brings_a_fault_back_as_a_revision_does(
 
 
 def blocked(desk: Desk, agents: AgentDesk, **proposal: Any) -> bool:
-    """Whether an agent's approval of another change waits for a person, and the gate stays closed."""
+    """Whether no agent's approval of another change opens the gate: it is refused, or waits for a person."""
     put_up = desk.put_up_whole(**proposal)
-    given = agents.decide(put_up["review_id"], "approved", read_all=True)
-    return given["verdict"] == "comment" and not desk.is_open_for(put_up["digest"])
+    approves = {"review_id": put_up["review_id"], "verdict": "approved", "reviewer_id": OTHER, "claim": True}
+    given = agents.call("submit_verdict", **approves, read_all=True)
+    is_refused = not given["ok"] and given["error"]["code"] in ("OPEN_FINDINGS", "INVALID_TRANSITION")
+    return (is_refused or given["data"]["verdict"] == "comment") and not desk.is_open_for(put_up["digest"])
 
 
 @pytest.mark.parametrize("verdict", ["changes_requested", "rejected"])
@@ -248,7 +249,7 @@ def test_p11_what_a_person_decided_against_a_change_holds_for_its_parts(agents: 
     shop.decide(review, verdict, reason="The wrong design.")
     [request] = found(shop, review)
     assert (request["claim"], request["source"], request["blocking"]) == ("The wrong design.", "person", True)
-    for part in (edited("a.txt"), edited("b.txt"), both()):
+    for part in (edited("a.txt"), edited("b.txt", text="other"), both()):
         assert blocked(shop, agents, diff=part)
     assert not blocked(shop, agents, diff=edited("a.txt", text="best"))
 

@@ -52,8 +52,6 @@ def slow_imports(*words: str, broker: str = NOBODY) -> list[str]:
         "review.list",
         "checks list --review-id {review}",
         "gate check",
-        "policy check HEAD",
-        "policy check {review}",
         "submit -m again",
         "submit -m again --wait --timeout 0",
         "apply {review}",

@@ -284,7 +284,7 @@ COMMANDS: dict[str, Command] = {
         hidden=True,
     ),
     "review release": Command(
-        "release_claim", "Give your claim back: the review returns to the queue, unless others are at work on it.",
+        "release_claim", "Give your claim back: the review returns to the queue.",
         Parameter("review_id_argument", help="The review.", metavar="REVIEW_ID", completes="review", shows_default=False),
         Parameter("review_id", "--review-id", help="The review.", metavar="ID", hidden=True, completes="review", needed=True),
         Parameter("claim_generation", "--claim-generation", kind="whole", required=True, help="The claim's number, from 'tandem review claim'.", needed=True),

@@ -169,7 +169,7 @@ class Operations(ABC):
         idempotency_key: str | None = None,
         reason: str | None = None,
     ) -> reviews_answers.ClaimReleased:
-        """Give your claim back: the review returns to the queue, unless others are at work on it."""
+        """Give your claim back: the review returns to the queue."""
         return await self._operate("release_claim", locals())
 
     async def submit_verdict(

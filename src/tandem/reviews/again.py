@@ -1,4 +1,4 @@
-"""Findings whose lines a change makes again, in any file and in any review: looked up by the most telling line of each.
+"""Findings whose lines a change makes again, in any file and any review: looked up by the most telling line of each.
 
 Blanks, and invisible characters, make no other line of one.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -22,7 +23,10 @@ from tandem.store.base import Unit
 AROUND: Final = 2
 """So many lines on both sides of a finding belong to its fingerprint."""
 _LONG: Final = 20
-"""Lines of so many characters, without blanks, are not those that any file has, as a closing bracket."""
+"""Lines of so many characters, without blanks, are not those that any file has twice, as a closing bracket."""
+_LONG_ELSEWHERE: Final = 60
+_LINES_ELSEWHERE: Final = 3
+"""So many lines, and characters, tell a copy in another file from what many files have."""
 
 _Side = tuple[str, str]
 """A file, and `new` or `old`, as of findings."""
@@ -36,16 +40,23 @@ class Made(NamedTuple):
         numbers: The numbers of those that are not blank, in order.
         spots: Where those stand that it makes, or takes away, by the keys that `finding_rules.telling` gives them.
         longest: The longest line that it makes in each file, and under None in all; takes away, if it makes none.
+        binary: The files of which it shows none.
     """
 
     lines: Mapping[_Side, Mapping[int, str]]
     numbers: Mapping[_Side, Sequence[int]]
     spots: Mapping[str, Sequence[tuple[_Side, int]]]
     longest: Mapping[str | None, str]
+    binary: frozenset[str]
 
     def telling(self, path: str | None) -> str | None:
         """By what a file, or all of the change, is found again."""
         return finding_rules.telling([self.longest.get(path, "")])
+
+    def text(self, place: _Side, first: int, last: int) -> str | None:
+        """Lines of a file, as far as they are shown; None if none is."""
+        shown = self.lines.get(place, {})
+        return "\n".join(shown[at] for at in range(first, last + 1) if at in shown) or None
 
     def run(self, place: _Side, number: int, said: Sequence[str]) -> tuple[int, int] | None:
         """The first and last line of a run of lines, around one of them; None if they are not the same."""
@@ -74,13 +85,15 @@ def made(content: str, paths: Iterable[str], *, is_text: bool) -> Made:
         for path in paths:
             for number, text in enumerate(content.split("\n"), start=1):
                 add((path, "new"), number, text, is_made=True)
-    for file in () if is_text else hunks.parse(content):
+    files = () if is_text else hunks.parse(content)
+    for file in files:
         for line in (line for hunk in file.hunks for line in hunk.walk()):
             for side, number in (("new", line.new_number), ("old", line.old_number)):
                 if number is not None:
                     add((file.path, side), number, line.text, is_made=line.kind != "context")
     solid = {place: [at for at, text in lines.items() if bare(text)] for place, lines in shown.items()}
-    return Made(shown, solid, spots, longest["old"] | longest["new"])
+    binary = frozenset(file.path for file in files if file.binary)
+    return Made(shown, solid, spots, longest["old"] | longest["new"], binary)
 
 
 async def made_by(services: Services, review_id: str, number: int | None = None) -> Made:
@@ -95,51 +108,90 @@ async def made_by(services: Services, review_id: str, number: int | None = None)
     return await asyncio.to_thread(made, text, paths, is_text=is_text)
 
 
-def place_of(one: Finding, origin: Finding, change: Made) -> Place | None:
-    """Where a change makes the lines of a finding again.
+def places_of(one: Finding, origin: Finding, change: Made) -> list[Place]:
+    """Where a change makes the lines of a finding again: at most one place in each file.
 
     Args:
-        one: The finding.
+        one: The finding; of lines.
         origin: As it was found first: its fingerprint is that of its own file.
         change: The change.
     """
-    spots = change.spots.get(one.telling or "", ())
-    for place, number in sorted(spots, key=lambda spot: spot[0][0] != one.file):
-        path, side = place
-        is_long = len(bare(change.lines[place][number])) >= _LONG
-        if one.line is None:
-            if is_long or path == one.file:
-                return Place(None if one.file is None else path, None, None, changed=True)
-        elif side == one.side and (found := _at(one, origin, change, place, number, is_long=is_long)) is not None:
-            return found
-    return None
+    best: dict[str, tuple[tuple[bool, bool, int], Place]] = {}
+    for place, number in change.spots.get(one.telling or "", ()):
+        if place[1] == one.side and (found := _at(one, origin, change, place, number)) is not None:
+            best[place[0]] = min(found, best.get(place[0], found), key=lambda ranked: ranked[0])
+    return [place for _, place in best.values()]
 
 
-def _at(one: Finding, origin: Finding, change: Made, place: _Side, number: int, *, is_long: bool) -> Place | None:
-    said = [line for line in map(bare, (one.lines or "").splitlines()) if line]
+def _at(
+    one: Finding, origin: Finding, change: Made, place: _Side, number: int
+) -> tuple[tuple[bool, bool, int], Place] | None:
+    """The place at one line, with how well it fits: the same lines, the same around them, and how far away it is."""
+    path, said = place[0], [line for line in map(bare, (one.lines or "").splitlines()) if line]
+    shown, size = change.lines[place], sum(map(len, said))
     if said and (found := change.run(place, number, said)) is not None:
         first, last = found
-        shown = change.lines[place]
-        around = "\n".join(shown[at] for at in range(max(1, first - AROUND), last + AROUND + 1) if at in shown)
+        around = change.text(place, first - AROUND, last + AROUND) or ""
         print_ = finding_rules.fingerprint(origin.category, origin.file or "", around, origin.claim)
-        if sum(map(len, said)) >= _LONG or print_ == origin.fingerprint:
-            return Place(place[0], first, None if one.end_line is None else last, changed=False)
-    return Place(place[0], number, None if one.end_line is None else number, changed=True) if is_long else None
+        is_long = size >= _LONG if path == one.file else size >= _LONG_ELSEWHERE and len(said) >= _LINES_ELSEWHERE
+        if is_long or print_ == origin.fingerprint:
+            end = None if one.end_line is None else last
+            rank = (False, print_ != origin.fingerprint, abs(first - (one.line or first)))
+            return rank, Place(path, first, end, changed=False)
+    if path != one.file or len(bare(shown[number])) < _LONG:
+        return None
+    end = None if one.end_line is None else number
+    return (True, True, abs(number - (one.line or number))), Place(path, number, end, changed=True)
+
+
+def _whole(one: Finding, was: Made, change: Made, blobs: Mapping[str, str]) -> list[Place]:
+    """Where most of the lines are made again that a file, or a change, made when all of it was meant; or its bytes."""
+
+    def said(of: Made, path: str | None, side: str) -> Counter[str]:
+        spots = ((key, place) for key, spots in of.spots.items() for place, _ in spots)
+        return Counter(key for key, place in spots if place[1] == side and path in (None, place[0]))
+
+    side = "new" if said(was, one.file, "new") else "old"
+    before = said(was, one.file, side)
+    paths = {place[0] for place in change.lines} if one.file is not None else [None]
+    least = {path: 1 if path == one.file else _LINES_ELSEWHERE for path in paths}
+    alike = {path: (before & said(change, path, side)).total() for path in paths}
+    again = {path for path, count in alike.items() if count * 2 > before.total() >= least[path]}
+    again |= {path for path, blob in blobs.items() if one.blob == blob}
+    return [Place(path, None, None, changed=True) for path in sorted(again, key=str)]
 
 
 async def found(
     services: Services, project: str, digest: str | None, changes: Sequence[Change], change: Made, but: str = ""
-) -> dict[str, Place]:
+) -> dict[str, tuple[Place, ...]]:
     """The findings of other reviews than one whose lines a change makes again, and where; by their ids.
 
-    Not those that come with the same bytes, for which there are rules of their own.
+    One stands until it is settled in its own review, or elsewhere on the same bytes, or was upheld in the file.
     """
+    blobs = {one.path: one.blob_after for one in changes}
 
-    def look(unit: Unit) -> tuple[list[tuple[Finding, Finding]], set[tuple[object, ...]]]:
-        listed = finding_queries.list_telling(unit, project, change.spots, but)
-        same = finding_queries.list_elsewhere(unit, project, digest, changes, but) if listed else []
-        return listed, {one.identity for one in same}
+    def look(unit: Unit) -> tuple[list[tuple[Finding, bool]], set[tuple[object, ...]]]:
+        listed = finding_queries.list_again(unit, project, change.spots, blobs, but)
+        same = finding_queries.list_same(unit, project, digest, changes, but) if listed else []
+        return listed, {one.identity for one, stands in same if not stands}
 
-    listed, same = await services.store.read(look)
-    placed = ((one, place_of(one, origin, change)) for one, origin in listed if one.identity not in same)
-    return {one.id: place for one, place in placed if place is not None}
+    listed, settled = await services.store.read(look)
+    origins = {one.identity[1:]: one for one, _ in reversed(listed)}
+    upheld = {(one.identity[1:], one.file) for one, _ in listed if one.state == "upheld"}
+    placed: dict[tuple[object, ...], tuple[str, Place]] = {}
+    # Of one that went on to other reviews the newest counts.
+    for one, stands in listed:
+        if not stands or one.identity in settled:
+            continue
+        known = one.identity[1:]
+        if one.file in change.binary:
+            places = [Place(one.file, None, None, changed=True)]
+        elif one.line is None:
+            places = _whole(one, await made_by(services, one.review_id, one.round), change, blobs)
+        else:
+            places = places_of(one, origins[known], change)
+        placed |= {(known, place.file): (one.id, place) for place in places if (known, place.file) not in upheld}
+    again: dict[str, tuple[Place, ...]] = {}
+    for name, place in placed.values():
+        again[name] = (*again.get(name, ()), place)
+    return again

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -29,7 +29,7 @@ _NAMED = 10
 def going_on(unit: Unit, project: str, parent_id: str | None, content: Content) -> list[Finding]:
     """The findings that a new review goes on with: the open ones of its parent, and those that stand on its content."""
     there = finding_queries.list_of_review(unit, parent_id) if parent_id else []
-    found = [(one, True) for one in there if one.is_open and one.source != "check"]
+    found = [(one, True) for one in there if (one.is_open or one.state == "late") and one.source != "check"]
     found += finding_queries.list_refused(unit, project, content.digest, content.changes)
     found += [(one, True) for one in finding_queries.list_still_left(unit, content.again)]
     found.sort(key=lambda known: (known[0].seq, known[0].position))
@@ -57,7 +57,24 @@ async def with_places(
         return content
     made = await _made(content, is_text=is_text)
     comes_again = await again.found(services, project, content.digest, content.changes, made)
-    return replace(content, places=comes_again | found, again=frozenset(comes_again))
+    # A copy of one that goes on with the content, at the same place, is the same.
+    there_already = {(one.identity[1:], found[one.id].file) for one in known}
+    names = await services.store.read(lambda unit: finding_queries.list_still_left(unit, comes_again))
+    known_by = {one.id: one.identity[1:] for one in names}
+    return replace(content, places=found, again=_left(comes_again, known_by, there_already))
+
+
+def _left(
+    found: Mapping[str, tuple[Place, ...]],
+    known_by: Mapping[str, tuple[object, ...]],
+    there: Collection[tuple[tuple[object, ...], str | None]],
+) -> dict[str, tuple[Place, ...]]:
+    """The findings and places that come again, but for those that are there already."""
+    left = {
+        name: tuple(place for place in places if (known_by.get(name, ()), place.file) not in there)
+        for name, places in found.items()
+    }
+    return {name: places for name, places in left.items() if places}
 
 
 async def _made(content: Content, *, is_text: bool) -> again.Made:
@@ -69,10 +86,13 @@ def copies(services: Services, review: Review, content: Content, found: Iterable
     """The findings that a round goes on with, at their places; of the whole file where those are unknown."""
     here = {"review_id": review.id, "round": review.round, "seq": 0, "verdict_id": None}
     here |= {"created_at": review.updated_at}
-    return tuple(
-        _placed(one, content.places.get(one.id))._replace(id=services.clock.new_id("fn"), **here, position=at)
-        for at, one in enumerate(found)
-    )
+    placed = (_placed(one, place) for one in found for place in _places(one, content))
+    return tuple(one._replace(id=services.clock.new_id("fn"), **here, position=at) for at, one in enumerate(placed))
+
+
+def _places(one: Finding, content: Content) -> tuple[Place | None, ...]:
+    goes_on = one.id in content.places
+    return (*((content.places[one.id],) if goes_on else ()), *content.again.get(one.id, () if goes_on else (None,)))
 
 
 def waiting(unit: Unit, services: Services, review: Review, found: Collection[Finding]) -> Review:
@@ -81,7 +101,7 @@ def waiting(unit: Unit, services: Services, review: Review, found: Collection[Fi
         return review
     threshold = threshold_of(unit, services, review.project, review)
     parents = [review.parent_id] if review.parent_id else []
-    names = sorted({*parents, *(one.review_id for one in found if blocks(one, threshold))})
+    names = sorted({*parents, *(one.review_id for one in found if blocks(one, threshold) or one.state == "late")})
     waits = [one for one in (_stopped(unit, name) for name in names) if one["attention"]]
     return with_turn(review._replace(**max(waits, key=lambda one: one["objections"]))) if waits else review
 
@@ -122,18 +142,21 @@ async def with_returned(services: Services, review: Review, content: Content, *,
     returned = {name: found[name].file for name, place in was.items() if place.changed}
     made = await _made(content, is_text=is_text)
     comes_again = await again.found(services, review.project, content.digest, content.changes, made, review.id)
-    back = [(one, place) for one in asked if one.id not in returned and (place := again.place_of(one, one, made))]
+    on_lines = (one for one in asked if one.id not in returned and one.line is not None)
+    back = [(one, placed) for one in on_lines if (placed := again.places_of(one, one, made))]
     before = await again.made_by(services, review.id, review.round) if back else made
-    returned |= {one.id: place.file for one, place in back if again.place_of(one, one, before) is None}
-    return replace(content, returned=returned, places=comes_again, again=frozenset(comes_again))
+    returned |= {one.id: placed[0].file for one, placed in back if not again.places_of(one, one, before)}
+    return replace(content, returned=returned, again=comes_again)
 
 
 def of_round(
     unit: Unit, services: Services, before: Review, after: Review, content: Content
 ) -> tuple[Review, tuple[Finding, ...]]:
     """A review at its new round, and the findings that the round opens again or brings from other reviews."""
-    mine = {one.identity[1:] for one in finding_queries.list_of_review(unit, before.id)}
-    found = [one for one in finding_queries.list_still_left(unit, content.again) if one.identity[1:] not in mine]
+    mine = {(one.identity[1:], one.file) for one in finding_queries.list_of_review(unit, before.id)}
+    found = finding_queries.list_still_left(unit, content.again)
+    left = _left(content.again, {one.id: one.identity[1:] for one in found}, mine)
+    content, found = replace(content, again=left), [one for one in found if one.id in left]
     rows = (*reopened(unit, before, content), *copies(services, after, content, found))
     return (waiting(unit, services, after, found) if found else after), rows
 

@@ -64,7 +64,7 @@ class Content(ValidatedContent):
         ground: What it stands on; None where there is no repository.
         places: Where the findings of other reviews stand in it that it goes on with, by their ids.
         policy: The project's policy, as the base branch's tip has it; None if it has none.
-        again: Ids of findings of other reviews that are not approved, whose lines it makes again.
+        again: The findings of other reviews that are not approved, whose lines it makes again, by their ids: where.
         returned: The findings of its own review whose lines it brings back, by their ids, each with the file.
         rebases: The round of its review that it is a rebase of, where approvals carry over to one; else None.
     """
@@ -75,7 +75,7 @@ class Content(ValidatedContent):
     ground: Ground | None = None
     policy: grounds.Rules | None = None
     places: Mapping[str, Place] = field(default_factory=dict[str, Place])
-    again: frozenset[str] = frozenset()
+    again: Mapping[str, tuple[Place, ...]] = field(default_factory=dict[str, "tuple[Place, ...]"])
     returned: Mapping[str, str | None] = field(default_factory=dict[str, "str | None"])
     rebases: int | None = None
 

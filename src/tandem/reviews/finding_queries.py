@@ -43,13 +43,14 @@ _r, _round = tables.reviews.c, tables.rounds.c
 _c = tables.contested_files.c
 _unapproved = (_r.state != "approved") & (_r.outcome.is_(None) | (_r.outcome != "approved"))
 _is_open = text(f"findings.{tables.OPEN_FINDINGS}")
+_is_left = or_(_is_open, _f.state == "late")
 _is_over = _f.state.in_(sorted(OVER))
 _is_refused = _r.state.in_(["rejected", "closed"]) & _unapproved
 _Which = Literal["elsewhere", "refused"]
 _WHICH: Final = {
     # What a proposer alone does, as to close it, settles nothing.
     "elsewhere": (_r.id != bindparam("but"), _is_open & ((_f.source == "person") | _unapproved)),
-    "refused": (_is_refused | _is_over, _is_open & _is_refused),
+    "refused": (_is_refused | _is_over, _is_left & _is_refused),
 }
 """Which findings count that come again, beside those that are settled, and which of those that are open stand."""
 
@@ -66,7 +67,7 @@ def _standing(which: _Which, source: FromClause, number: Any, same: ColumnElemen
         select(tables.findings, flag)
         .select_from(source)
         .join(tables.reviews, _r.id == _f.review_id)
-        .where(_f.source != "check", or_(_is_open, _is_over), _f.round <= number, condition)
+        .where(_f.source != "check", or_(_is_left, _is_over), _f.round <= number, condition)
         .group_by(_f.id)
         .limit(_MOST)
     )
@@ -107,16 +108,30 @@ def _telling(count: int) -> Statement:
     is_telling = text(f"findings.{tables.TELLING}")
     there = and_(_f.project == bindparam("project"), _f.telling == keys.c.telling, is_telling)
     source = keys.join(tables.findings, there).join(tables.reviews, _r.id == _f.review_id)
-    stands = case((and_(_is_open, _unapproved), 1), else_=0)
-    is_found = (_f.source != "check", or_(_is_open, _is_over), _f.review_id != bindparam("but"))
-    return Statement(select(tables.findings, stands).select_from(source).where(*is_found).limit(bindparam("limit")))
+    return _again(source, or_(_is_left, _is_over))
+
+
+def _again(source: FromClause, which: ColumnElement[bool]) -> Statement:
+    stands = case((and_(_is_left, _unapproved), 1), else_=0)
+    found = select(tables.findings, stands).distinct().select_from(source)
+    is_found = (_f.source != "check", which, _f.review_id != bindparam("but"))
+    return Statement(found.where(*is_found).limit(bindparam("limit")))
+
+
+@cache
+def _on_paths(count: int) -> Statement:
+    keys = keys_table(count, "path")
+    there = and_(_c.project == bindparam("project"), _c.path == keys.c.path)
+    of_file = and_(_f.review_id == _c.review_id, (_f.file == _c.path) | (_f.file.is_(None)))
+    source = keys.join(tables.contested_files, there).join(tables.findings, of_file)
+    return _again(source.join(tables.reviews, _r.id == _f.review_id), and_(_is_left, _unapproved))
 
 
 @cache
 def _still_left(count: int) -> Statement:
     keys = keys_table(count, "id")
     source = keys.join(tables.findings, _f.id == keys.c.id).join(tables.reviews, _r.id == _f.review_id)
-    return Statement(select(tables.findings).select_from(source).where(_is_open, _unapproved))
+    return Statement(select(tables.findings).select_from(source).where(_is_left, _unapproved))
 
 
 BEFORE_ALL: Final = (0, -2)
@@ -180,8 +195,7 @@ def is_doubtful(unit: Unit, one: Finding) -> bool:
 
 def list_elsewhere(unit: Unit, project: str, digest: str | None, changes: Sequence[Change], but: str) -> list[Finding]:
     """The findings of other reviews that stand on the same content, or a part of it; agents' not where approved."""
-    found = _list(unit, "elsewhere", project, digest, changes, but=but)
-    return [one for one, stands in found if stands]
+    return [one for one, stands in list_same(unit, project, digest, changes, but) if stands]
 
 
 def has_any(unit: Unit, project: str) -> bool:
@@ -189,28 +203,31 @@ def has_any(unit: Unit, project: str) -> bool:
     return bool(unit.all(_any, project=project))
 
 
-def list_telling(unit: Unit, project: str, keys: Iterable[str], but: str) -> list[tuple[Finding, Finding]]:
-    """The open findings in other reviews that are not approved which have one of some lines as the most telling.
+def list_same(
+    unit: Unit, project: str, digest: str | None, changes: Sequence[Change], but: str
+) -> list[tuple[Finding, bool]]:
+    """The findings of other reviews on the same content, or a part of it, and whether they stand."""
+    return _list(unit, "elsewhere", project, digest, changes, but=but)
 
-    Of one that went on to another review the newest counts, and none that was upheld; each with the oldest, whose
-    fingerprint is that of its own file.
+
+def list_again(
+    unit: Unit, project: str, keys: Iterable[str], paths: Iterable[str], but: str
+) -> list[tuple[Finding, bool]]:
+    """The findings of other reviews that have one of some lines as the most telling, or are on some files.
+
+    Oldest first, each with whether it stands: it is not settled, and its review is not approved.
     """
-    rows = list_by_keys(unit, _telling, ("telling",), [(one,) for one in keys], _MOST, project=project, but=but)
-    found = {row[0]: (Finding(*row[:-1]), bool(row[-1])) for some in rows for row in some}
-    groups: dict[tuple[object, ...], list[tuple[Finding, bool]]] = {}
-    for one, stands in sorted(found.values(), key=lambda known: (known[0].seq, known[0].position)):
-        groups.setdefault(one.identity[1:], []).append((one, stands))
-    return [
-        (one, group[0][0])
-        for group in groups.values()
-        if all(one.state != "upheld" for one, _ in group)
-        for one, stands in group
-        if stands and one.review_id == group[-1][0].review_id
+    limits: dict[str, Any] = {"project": project, "but": but}
+    rows = [
+        *list_by_keys(unit, _telling, ("telling",), [(one,) for one in keys], _MOST, **limits),
+        *list_by_keys(unit, _on_paths, ("path",), [(one,) for one in paths], _MOST, **limits),
     ]
+    found = {row[0]: (Finding(*row[:-1]), bool(row[-1])) for some in rows for row in some}
+    return sorted(found.values(), key=lambda known: (known[0].seq, known[0].position))
 
 
 def list_still_left(unit: Unit, ids: Iterable[str]) -> list[Finding]:
-    """Those of some findings that are open, in reviews that are not approved."""
+    """Those of some findings that no one settled, in reviews that are not approved."""
     keys = [(one,) for one in sorted(ids)]
     return [Finding(*row) for some in list_by_keys(unit, _still_left, ("id",), keys) for row in some]
 
@@ -244,6 +261,9 @@ def _list(
     known = sorted(found.values(), key=lambda one: (one.seq, one.position))
     newest = {one.identity: one for one in known}
     return [
-        (one if one.is_open or one.id not in standing else finding_rules.brought_back(one), one.id in standing)
+        (
+            one if one.id not in standing or one.state not in OVER else finding_rules.brought_back(one),
+            one.id in standing,
+        )
         for one in newest.values()
     ]

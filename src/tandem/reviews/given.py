@@ -115,9 +115,11 @@ async def prepare(services: Services, request: SubmitVerdict) -> Prepared:
 
     def given(name: str, one: GivenFinding) -> Given:
         lines = seen.get(name, Excerpt())
-        telling = (
-            made.telling(one.file) if one.line is None else finding_rules.telling((lines.lines or "").splitlines())
-        )
+        if lines.lines is None and one.file is not None and one.line is not None:
+            # Of a label there is only the diff.
+            lines = lines._replace(lines=made.text((one.file, one.side), one.line, one.end_line or one.line))
+        own = (lines.lines or "").splitlines()
+        telling = made.telling(one.file) if one.line is None else finding_rules.telling(own)
         blob = blobs.get(one.file or "")
         return Given(services.clock.new_id("fn"), one, lines, name in old, blob, telling)
 

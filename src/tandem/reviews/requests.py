@@ -202,7 +202,7 @@ class RenewClaim(WriteRequest):
 
 
 class ReleaseClaim(WriteRequest):
-    """Give your claim back: the review returns to the queue, unless others are at work on it."""
+    """Give your claim back: the review returns to the queue."""
 
     refusals: ClassVar[Refusals] = (NotFound, StaleClaim, NotClaimant, InvalidTransition)
 

@@ -170,11 +170,11 @@ class Worker:
                 remove_laid_out(Path(self._job.scratch))
 
     def _loop(self) -> Ending:
-        page = self._list(None)
+        page = self._list(None) | {"changed": True}
         while not self._requests.drain.is_set():
-            # The place in the log was taken first: a review that comes from here on ends the wait. What others hold,
-            # and this one may claim, too, is on no list.
-            claimed = self._claim()
+            # The place in the log was taken first: a review that comes from here on ends the wait. Those that others
+            # hold, and this one may claim, too, are on no list: it looks for one first, and when there is news.
+            claimed = self._claim() if page.get("reviews") or page.get("changed") else None
             if claimed is None:
                 page = self._wait(page)
             elif self._requests.drain.is_set():
