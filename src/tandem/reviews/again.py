@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from tandem.git import hunks
@@ -39,8 +39,9 @@ class Made(NamedTuple):
         lines: Those of each side of a file, by their numbers.
         numbers: The numbers of those that are not blank, in order.
         spots: Where those stand that it makes, or takes away, by the keys that `finding_rules.telling` gives them.
-        longest: The longest line that it makes in each file, and under None in all; takes away, if it makes none.
+        longest: The key of the longest line that it makes, or else takes away, in each file, and under None in all.
         binary: The files of which it shows none.
+        keys: The keys of those lines of each side of a file, and under None of all, with how often each stands there.
     """
 
     lines: Mapping[_Side, Mapping[int, str]]
@@ -48,10 +49,11 @@ class Made(NamedTuple):
     spots: Mapping[str, Sequence[tuple[_Side, int]]]
     longest: Mapping[str | None, str]
     binary: frozenset[str]
+    keys: Mapping[tuple[str | None, str], Counter[str]]
 
     def telling(self, path: str | None) -> str | None:
         """By what a file, or all of the change, is found again."""
-        return finding_rules.telling([self.longest.get(path, "")])
+        return self.longest.get(path)
 
     def text(self, place: _Side, first: int, last: int) -> str | None:
         """Lines of a file, as far as they are shown; None if none is."""
@@ -72,28 +74,39 @@ def made(content: str, paths: Iterable[str], *, is_text: bool) -> Made:
     """The lines that a diff, or the text of a file, makes and takes away."""
     shown: dict[_Side, dict[int, str]] = {}
     spots: dict[str, list[tuple[_Side, int]]] = {}
-    longest: dict[str, dict[str | None, str]] = {"new": {}, "old": {}}
-
-    def add(place: _Side, number: int, text: str, *, is_made: bool) -> None:
-        shown.setdefault(place, {})[number] = text
-        if is_made and (key := finding_rules.telling([text])) is not None:
-            spots.setdefault(key, []).append((place, number))
-            known = longest[place[1]]
-            known |= {one: max(known.get(one, ""), text, key=lambda line: len(bare(line))) for one in (place[0], None)}
-
-    if is_text:
-        for path in paths:
-            for number, text in enumerate(content.split("\n"), start=1):
-                add((path, "new"), number, text, is_made=True)
+    longest: dict[str, dict[str | None, tuple[int, str]]] = {"new": {}, "old": {}}
+    solid: dict[_Side, list[int]] = {}
+    keys: dict[tuple[str | None, str], Counter[str]] = {}
     files = () if is_text else hunks.parse(content)
+    for place, number, text, is_made in _of_text(content, paths) if is_text else _of_files(files):
+        shown.setdefault(place, {})[number] = text
+        line = bare(text)
+        if line:
+            solid.setdefault(place, []).append(number)
+        if not is_made or (key := finding_rules.key_of(line)) is None:
+            continue
+        spots.setdefault(key, []).append((place, number))
+        path, side = place
+        for one in (path, None):
+            keys.setdefault((one, side), Counter())[key] += 1
+            longest[side][one] = max(longest[side].get(one, (0, "")), (len(line), key))
+    telling = {path: key for path, (_, key) in (longest["old"] | longest["new"]).items()}
+    binary = frozenset(file.path for file in files if file.binary)
+    return Made(shown, solid, spots, telling, binary, keys)
+
+
+def _of_text(content: str, paths: Iterable[str]) -> Iterator[tuple[_Side, int, str, bool]]:
+    for path in paths:
+        for number, text in enumerate(content.split("\n"), start=1):
+            yield (path, "new"), number, text, True
+
+
+def _of_files(files: Iterable[hunks.FileDiff]) -> Iterator[tuple[_Side, int, str, bool]]:
     for file in files:
         for line in (line for hunk in file.hunks for line in hunk.walk()):
             for side, number in (("new", line.new_number), ("old", line.old_number)):
                 if number is not None:
-                    add((file.path, side), number, line.text, is_made=line.kind != "context")
-    solid = {place: [at for at, text in lines.items() if bare(text)] for place, lines in shown.items()}
-    binary = frozenset(file.path for file in files if file.binary)
-    return Made(shown, solid, spots, longest["old"] | longest["new"], binary)
+                    yield (file.path, side), number, line.text, line.kind != "context"
 
 
 async def made_by(services: Services, review_id: str, number: int | None = None) -> Made:
@@ -146,16 +159,11 @@ def _at(
 
 def _whole(one: Finding, was: Made, change: Made, blobs: Mapping[str, str]) -> list[Place]:
     """Where most of the lines are made again that a file, or a change, made when all of it was meant; or its bytes."""
-
-    def said(of: Made, path: str | None, side: str) -> Counter[str]:
-        spots = ((key, place) for key, spots in of.spots.items() for place, _ in spots)
-        return Counter(key for key, place in spots if place[1] == side and path in (None, place[0]))
-
-    side = "new" if said(was, one.file, "new") else "old"
-    before = said(was, one.file, side)
-    paths = {place[0] for place in change.lines} if one.file is not None else [None]
+    side = "new" if (one.file, "new") in was.keys else "old"
+    before = was.keys.get((one.file, side), Counter[str]())
+    paths = {path for path, of in change.keys if path is not None and of == side} if one.file is not None else [None]
     least = {path: 1 if path == one.file else _LINES_ELSEWHERE for path in paths}
-    alike = {path: (before & said(change, path, side)).total() for path in paths}
+    alike = {path: (before & change.keys.get((path, side), Counter[str]())).total() for path in paths}
     again = {path for path, count in alike.items() if count * 2 > before.total() >= least[path]}
     again |= {path for path, blob in blobs.items() if one.blob == blob}
     return [Place(path, None, None, changed=True) for path in sorted(again, key=str)]
@@ -176,22 +184,40 @@ async def found(
         return listed, {one.identity for one, stands in same if not stands}
 
     listed, settled = await services.store.read(look)
-    origins = {one.identity[1:]: one for one, _ in reversed(listed)}
-    upheld = {(one.identity[1:], one.file) for one, _ in listed if one.state == "upheld"}
-    placed: dict[tuple[object, ...], tuple[str, Place]] = {}
+    known = _Known(change, blobs, {one.identity[1:]: one for one, _ in reversed(listed)})
+    standing = [one for one, stands in listed if stands and one.identity not in settled]
     # Of one that went on to other reviews the newest counts.
-    for one, stands in listed:
-        if not stands or one.identity in settled:
-            continue
-        known = one.identity[1:]
-        if one.file in change.binary:
-            places = [Place(one.file, None, None, changed=True)]
-        elif one.line is None:
-            places = _whole(one, await made_by(services, one.review_id, one.round), change, blobs)
-        else:
-            places = places_of(one, origins[known], change)
-        placed |= {(known, place.file): (one.id, place) for place in places if (known, place.file) not in upheld}
-    again: dict[str, tuple[Place, ...]] = {}
-    for name, place in placed.values():
-        again[name] = (*again.get(name, ()), place)
-    return again
+    whole = {one.identity: one for one in standing if one.line is None and one.file not in change.binary}
+    rounds = {(one.review_id, one.round) for one in whole.values()}
+    were = {place: await made_by(services, *place) for place in rounds}
+    upheld = {(one.identity[1:], one.file) for one, _ in listed if one.state == "upheld"}
+
+    def place() -> dict[str, tuple[Place, ...]]:
+        placed: dict[tuple[object, ...], tuple[str, Place]] = {}
+        for one in standing:
+            if one.line is not None or one is whole.get(one.identity, one):
+                key = one.identity[1:]
+                at = known.places(one, were.get((one.review_id, one.round)))
+                placed |= {(key, here.file): (one.id, here) for here in at if (key, here.file) not in upheld}
+        again: dict[str, tuple[Place, ...]] = {}
+        for name, here in placed.values():
+            again[name] = (*again.get(name, ()), here)
+        return again
+
+    return await asyncio.to_thread(place)
+
+
+class _Known(NamedTuple):
+    """A change, its files by their blobs, and each finding as it was found first."""
+
+    change: Made
+    blobs: Mapping[str, str]
+    origins: Mapping[tuple[object, ...], Finding]
+
+    def places(self, one: Finding, was: Made | None) -> list[Place]:
+        """Where a finding stands in the change; `was` is the change that it was found on, where all of it was meant."""
+        if one.file in self.change.binary:
+            return [Place(one.file, None, None, changed=True)]
+        if one.line is None:
+            return [] if was is None else _whole(one, was, self.change, self.blobs)
+        return places_of(one, self.origins[one.identity[1:]], self.change)

@@ -275,13 +275,18 @@ def fingerprint(category: str | None, path: str, around: str, claim: str) -> str
 
 def bare(line: str) -> str:
     """A line without blanks and invisible characters: as it is known again."""
-    return "".join(char for char in line if char.isprintable() and not char.isspace())
+    said = "".join(line.split())
+    return said if said.isprintable() else "".join(char for char in said if char.isprintable())
 
 
 def telling(lines: Iterable[str]) -> str | None:
     """By what lines are looked up: a hash of the longest, which tells most; None without any."""
-    longest = max(map(bare, lines), key=len, default="")
-    return hex_digest(longest.encode())[:16] if longest else None
+    return key_of(max(map(bare, lines), key=len, default=""))
+
+
+def key_of(line: str) -> str | None:
+    """By what a bare line is looked up; None if it is blank."""
+    return hex_digest(line.encode())[:16] if line else None
 
 
 def keeping_back(review_id: str, found: Sequence[Finding]) -> OpenFindings:
