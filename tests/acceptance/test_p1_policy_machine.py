@@ -96,10 +96,15 @@ class PolicyMachine(RuleBasedStateMachine):
         answer = self.project.approved_by(review, who, proved=is_proved)
         if answer["ok"]:
             assert who != "claude-code", "the proposer"
-            assert who not in self.seats[review], "one principal takes one seat"
+            assert self.may_take(review, who, is_proved=is_proved)
             self.seats[review][who] = is_proved and who in ("ann", "ben") and self.ruled[review]
         else:
             assert self.project.status(review) == before
+
+    def may_take(self, review: str, who: str, *, is_proved: bool) -> bool:
+        """One principal takes one seat, and may prove later that it is a person's."""
+        seats = self.seats[review]
+        return who not in seats or (is_proved and not seats[who])
 
     @rule(review=reviews, who=st.sampled_from(WHO))
     def claim(self, review: str, who: str) -> None:
@@ -132,7 +137,7 @@ class PolicyMachine(RuleBasedStateMachine):
         if not self.project.call("submit_verdict", **asked, **stated)["ok"]:
             return
         if said == "approved":
-            assert who not in self.seats[review] or not self.ruled[review], "one principal takes one seat"
+            assert self.may_take(review, who, is_proved=is_proved) or not self.ruled[review]
             self.seats[review][who] = is_proved and who in ("ann", "ben") and self.ruled[review]
         else:
             self.seats[review].pop(who, None)

@@ -137,7 +137,7 @@ def _filled(
         standing = review.state == State.REJECTED and inbox.is_standing(unit, review.id)
         pool, blocked = served_by(review.project)
         is_drafted, silent_us = review.id in drafted, silent.get(review.reviewer_id or "")
-        seat, seated = seats.waits(review), any(one.by == person for one in seats.filled(review))
+        seat, seated = seats.waits(review), seats.is_done(review, person)
         around = InboxContext(person, now_us, authored, pool, blocked, is_drafted, standing, silent_us, seat, seated)
         place = rules.place(review, around)
         if place.cause is None:

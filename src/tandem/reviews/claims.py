@@ -98,8 +98,10 @@ def _gives(unit: Unit, services: Services, caller: Caller, review: Review, who: 
         return False
     if review.needs is None or services.pool.advises(unit, who) is not None:
         return True
-    gives = seats.may_join if review.held else seats.gives
-    return gives(review, seats.seat_of(unit, services, caller, who, is_proved=True), caller.names(who))
+    gives, names = seats.may_join if review.held else seats.gives, caller.names(who)
+    # Who approved without a person's proof comes back by name: an agent would be given the same review again and again.
+    is_new = not seats.holds(review, names)
+    return is_new and gives(review, seats.seat_of(unit, services, caller, who, is_proved=True), names)
 
 
 def _take_over(unit: Unit, services: Services, caller: Caller, before: Review, reviewer_id: str) -> Review:

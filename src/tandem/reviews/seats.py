@@ -270,18 +270,32 @@ def holds(review: Review, names: Names) -> bool:
 def gives(review: Review, seat: Seat, names: Names) -> bool:
     """Whether somebody's approval is one of those that a review still needs."""
     left = missing(review)
-    return not left or (not holds(review, names) and len(_left_with(review, seat)) < len(left))
+    if holds(review, names):
+        return not left or _proves(review, seat, names)
+    return not left or len(_left_with(review, seat)) < len(left)
+
+
+def _proves(review: Review, seat: Seat, names: Names) -> bool:
+    """Whether somebody who approved without a person's proof would meet a missing need with it, in another seat."""
+    own = (one for one in filled(review) if names.include(one.by))
+    is_first = seat.is_person and not any(one.is_person for one in own)
+    return is_first and any(fits(review, one.word, seat) for one in missing(review))
+
+
+def is_done(review: Review, person: str) -> bool:
+    """Whether a person approved this content, and no proof of theirs would give more."""
+    return any(one.by == person and (one.is_person or one.family is not None) for one in filled(review))
 
 
 def may_join(review: Review, seat: Seat, names: Names) -> bool:
     """Whether somebody may claim a held review, too: what those at work can give leaves something for them to give."""
     those = claims.at_work(review)
-    if not review.held or not those or review.ends_as is not None or holds(review, names):
+    if not review.held or not those or review.ends_as is not None or any(names.include(one.holder) for one in those):
         return False
-    if any(names.include(one.holder) for one in those):
+    if holds(review, names) and not _proves(review, seat, names):
         return False
-    taking = _taking(review)
-    return len(_left_with(review, *taking, seat)) < len(_left_with(review, *taking))
+    taking, others = _taking(review), left(review, names)
+    return len(_left_with(others, *taking, seat)) < len(_left_with(others, *taking))
 
 
 def marked(review: Review) -> Review:
@@ -313,8 +327,6 @@ def check(review: Review, seat: Seat, names: Names) -> None:
     """
     if gives(review, seat, names):
         return
-    if holds(review, names):
-        raise refused(review, "You approved this content already: others have to.")
     if seat.family is None and not seat.is_person and gives(review, seat._replace(is_person=True), names):
         raise Forbidden(
             f"The policy asks for a person's approval, which takes the proof that a person decides: run 'tandem review"
@@ -322,6 +334,8 @@ def check(review: Review, seat: Seat, names: Names) -> None:
             review_id=review.id,
             needed="person",
         )
+    if holds(review, names):
+        raise refused(review, "You approved this content already: others have to.")
     is_owners = any(one.word.startswith(policy.OWNED_BY) for one in missing(review))
     whose = " The broker's setting owners says who the owners are." if is_owners else ""
     raise refused(review, f"Your approval is none of those that are missing.{whose}")

@@ -1,0 +1,60 @@
+"""How approvals by several come to an end: proofs that come later, objections, withdrawals and waivers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.checking import Checked
+from tests.acceptance.reviewing import edited
+from tests.acceptance.test_policy import BOTH, allowed, have
+from tests.broker import BrokerProcess
+from tests.databases import ON_BOTH_DATABASES
+
+
+@pytest.fixture
+def project(broker: BrokerProcess, tmp_path: Path) -> Iterator[Checked]:
+    """A project on each database."""
+    with Checked(broker, tmp_path / "repository", tmp_path) as opened:
+        yield opened
+
+
+@ON_BOTH_DATABASES
+def test_p1_who_approved_without_the_proof_of_a_person_gives_it_later(project: Checked) -> None:
+    have(project, BOTH)
+    review, digest = project.submitted(diff=edited())
+
+    def trays(person: str) -> list[str]:
+        found = project.do("get_inbox", person=person, project=project.project)
+        return [
+            tray for tray in ("your_turn", "waiting") for one in found[tray] if one["review"]["review_id"] == review
+        ]
+
+    assert project.approved_by(review, "ann")["data"]["status"] == "pending"
+    assert [one.split(" (")[0] for one in project.status(review)["missing"]] == ["a person's review"]
+    assert trays("ann") == ["your_turn"]
+    again = project.approved_by(review, "ann")["error"]
+    assert again["code"] == "FORBIDDEN"
+    assert "tandem review approve" in again["message"]
+    # Her approval fills the person's seat now: two approvals are needed, and one of hers is one.
+    assert project.approved_by(review, "ann", proved=True)["data"]["status"] == "pending"
+    status = project.status(review)
+    assert [one.split(" (")[0] for one in status["missing"]] == ["an agent's review"]
+    assert (status["attention"], allowed(project, digest)) == (None, (False, None))
+    assert project.approved_by(review, "ann", proved=True)["error"]["code"] == "REQUIREMENT_MISSING"
+    assert project.approved_by(review, "codex")["data"]["status"] == "approved"
+    assert allowed(project, digest) == (True, None)
+    project.broker.assert_intact()
+
+
+def test_the_queue_gives_no_one_again_what_they_approved(project: Checked) -> None:
+    have(project, '[[rule]]\nneeds = ["agent", "agent:codex", "person"]\n')
+    review, _ = project.submitted(diff=edited())
+    project.approved_by(review, "ann")
+    assert project.do("claim_review", reviewer_id="ann", project=project.project)["review"] is None
+    # Beside an agent she may still claim it by name, for the person's approval.
+    generation = project.claim(review, "codex")
+    assert project.claim(review, "ann") > generation
+    project.broker.assert_intact()
