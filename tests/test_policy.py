@@ -368,6 +368,16 @@ def _rest(asked: Facts) -> tuple[frozenset[str], int, str | None, str, str, bool
     return asked.generated, asked.lines, asked.branch, asked.category, asked.proposer, asked.is_agent
 
 
+def test_a_review_beside_other_reviewers_in_one_rule_is_one_more() -> None:
+    rest = "[[rule]]\nneeds = ['review']\n"
+    both = "[[rule]]\nneeds = ['agent', 'review']\n"
+    assert needed(both, facts("a")) == ["agent", "review"]
+    assert needed(both.replace("agent", "checks"), facts("a")) == ["checks", "review"]
+    # Where each is written by itself, one approval is both.
+    assert needed(both.replace(", 'review'", "") + rest, facts("a")) == ["agent"]
+    assert needed(both + rest, facts("a")) == ["agent", "review"]
+
+
 # Policies at random
 
 WORDS = ("checks", "agent", "person", "owner", "review", "agent:security", "agent:other-provider")
@@ -378,7 +388,7 @@ _lists = st.lists(st.sampled_from(GLOBS), min_size=1, max_size=3, unique=True)
 
 @st.composite
 def _rules(draw: st.DrawFn) -> str:
-    lines = ["[[rule]]", f"needs = {draw(st.lists(st.sampled_from(WORDS), min_size=1, max_size=3))!r}"]
+    lines = ["[[rule]]", f"needs = {draw(st.lists(st.sampled_from(WORDS), min_size=1, max_size=3, unique=True))!r}"]
     for key in ("paths", "not_paths"):
         globs = draw(st.none() | _lists)
         lines += [f"{key} = {globs!r}"] if globs else []

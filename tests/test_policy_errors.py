@@ -28,6 +28,7 @@ RULE = '[[rule]]\nneeds = ["checks"]\n'
         ("[[rule]]\nneeds = ['check']\n", 2, "there is no word 'check'; did you mean 'checks'?"),
         ("[[rule]]\nneeds = ['agent:']\n", 2, "there is no word 'agent:'"),
         ("[[rule]]\nneeds = ['agent:a b']\n", 2, "there is no word 'agent:a b'"),
+        ("[[rule]]\nneeds = ['agent', 'agent']\n", 2, "needs has a word twice"),
         ("[[rule]]\nneeds = ['Person']\n", 2, "did you mean 'person'?"),
         (RULE + "paths = []", 3, "paths is empty"),
         (RULE + "paths = ['']", 3, "paths is a text"),

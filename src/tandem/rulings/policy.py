@@ -362,12 +362,15 @@ class _Gathered:
     """By word, who asks for it."""
     paths: dict[str, list[str]] = field(default_factory=dict[str, "list[str]"])
     applied: set[str] = field(default_factory=set[str])
+    is_one_more: bool = False
+    """Whether a rule names a plain review beside other reviewers: it is one more than theirs."""
 
     def add(self, path: ChangedPath | None, rules: list[Rule]) -> None:
         """Add what one path needs, or a change without any."""
         words = {word for rule in rules for word in rule.needs}
         for rule in rules:
             self.applied.add(rule.name)
+            self.is_one_more |= REVIEW in rule.needs and not {CHECKS, REVIEW}.issuperset(rule.needs)
             for word in rule.needs:
                 self.need(word, rule.name, path)
         if path is not None:
@@ -405,8 +408,8 @@ class _Gathered:
             )
             for word in words
         ]
-        has_seat = any(one.is_seat for one in found)
-        return tuple(one for one in found if not (has_seat and one.word == REVIEW))
+        is_met = not self.is_one_more and any(one.is_seat for one in found)
+        return tuple(one for one in found if not (is_met and one.word == REVIEW))
 
 
 def lines_in(files: Sequence[Mapping[str, Any]], diff: Callable[[], str | None]) -> int:

@@ -275,6 +275,8 @@ def _categories(value: object) -> tuple[str, ...]:
 
 def _needs(value: object) -> tuple[str, ...]:
     listed = _texts(value)
+    if len(listed) < len(cast("list[object]", value)):
+        raise _WrongValue("has a word twice, which needs no second approval: name each once")
     for one in listed:
         if one not in NEEDS and _PROFILE.fullmatch(one) is None:
             raise _WrongValue(f"is a list: {_unknown('word', one, (*NEEDS, f'{AGENT}:NAME'))}")
