@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.acceptance.checking import Checked
-from tests.acceptance.reviewing import edited
-from tests.acceptance.test_policy import BOTH, allowed, have
+from tests.acceptance.checking import Checked, check, checked
+from tests.acceptance.reviewing import PROPOSER, WHY, edited
+from tests.acceptance.test_policy import BOTH, DOCUMENTS, allowed, have
+from tests.acceptance.test_seats import begun, verdict
 from tests.broker import BrokerProcess
 from tests.databases import ON_BOTH_DATABASES
 
@@ -47,6 +49,52 @@ def test_p1_who_approved_without_the_proof_of_a_person_gives_it_later(project: C
     assert project.approved_by(review, "codex")["data"]["status"] == "approved"
     assert allowed(project, digest) == (True, None)
     project.broker.assert_intact()
+
+
+def objected(project: Checked, said: str) -> str:
+    """A review to which one objected, while another is at work."""
+    review, claims = begun(project, "gemini", "codex")
+    assert verdict(project, review, "gemini", said, claims["gemini"])["data"]["status"] == "claimed"
+    return review
+
+
+def revised(project: Checked, review: str, text: str = "better") -> dict[str, Any]:
+    """The envelope of a new round."""
+    asked = {"review_id": review, "intent": WHY, "agent_type": "test", "proposer_id": PROPOSER}
+    return project.call("create_review", **asked, diff=edited(text=text))
+
+
+@ON_BOTH_DATABASES
+def test_p6_a_rejection_stands_although_others_are_at_work(project: Checked) -> None:
+    review = objected(project, "rejected")
+    for text in ("better", "other"):
+        refused = revised(project, review, text)["error"]
+        assert refused["code"] == "INVALID_TRANSITION"
+        assert f"parent_id={review}" in refused["message"]
+    assert project.status(review)["status"] == "claimed"
+    assert project.do("close_review", review_id=review)["outcome"] == "rejected"
+    project.broker.assert_intact()
+
+
+def test_a_revision_ends_the_round_of_an_objection(project: Checked) -> None:
+    review = objected(project, "changes_requested")
+    assert revised(project, review)["data"]["status"] == "pending"
+    status = project.status(review)
+    assert (status["objections"], status["beside"], len(status["missing"])) == (1, [], 2)
+    assert project.do("close_review", review_id=review)["outcome"] == "withdrawn"
+    project.broker.assert_intact()
+
+
+def test_what_is_approved_by_its_checks_is_its_proposers_turn(tmp_path: Path) -> None:
+    with checked(tmp_path) as project:
+        project.have(check("calm", "print('calm')"))
+        have(project, DOCUMENTS)
+        generation = project.claim(review := project.put_up(diff=edited()), "ann")
+        project.ended(review)
+        project.say(review, "proposer")
+        project.do("release_claim", review_id=review, claim_generation=generation)
+        status = project.status(review)
+        assert (status["status"], status["turn"]) == ("approved", "proposer")
 
 
 def test_the_queue_gives_no_one_again_what_they_approved(project: Checked) -> None:

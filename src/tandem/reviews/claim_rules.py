@@ -337,13 +337,16 @@ def end_one(review: Review, generation: int, found: Step, now_us: int) -> Review
     if others:
         step(Action.HAND_ON, review)
         return reset_turn(_with_claims(seen_from(review, others[0]), others)._replace(updated_at=now_us))
-    ended = end_claim(review, found, now_us)
+    return end_claim(review, found, now_us) if review.ends_as is None else as_objected(review, now_us)
+
+
+def as_objected(review: Review, now_us: int) -> Review:
+    """The review after its round ended as an objection said, although others are at work; without one as it is."""
     if review.ends_as is None:
-        return ended
-    to = step(Action.REJECT if review.ends_as == State.REJECTED else Action.REQUEST_CHANGES, review).to
+        return review
+    found = step(Action.REJECT if review.ends_as == State.REJECTED else Action.REQUEST_CHANGES, review)
     # The last claim is not that of the objection: its number says nothing any more.
-    return ended._replace(
-        state=to or ended.state,
+    return end_claim(review, found, now_us)._replace(
         claim_generation=_next_generation(review),
         reviewer_id=review.verdict_by,
         not_before=None,

@@ -13,7 +13,15 @@ from tandem.reviews import carried, checks, contents, seats, views, writing
 from tandem.reviews import files as round_files
 from tandem.reviews import queries as reviews
 from tandem.reviews.answers import CounterPatchDecided
-from tandem.reviews.claim_rules import COUNTER_PATCH, acceptor, alone, check_concerned, check_round, end_claim
+from tandem.reviews.claim_rules import (
+    COUNTER_PATCH,
+    acceptor,
+    alone,
+    as_objected,
+    check_concerned,
+    check_round,
+    end_claim,
+)
 from tandem.reviews.claims import clear_failures
 from tandem.reviews.context import Services
 from tandem.reviews.page_contract import CheckCounterPatch, CounterPatchCheck, CounterPatchDraft, DraftCounterPatch
@@ -62,13 +70,13 @@ async def accept_counter_patch(services: Services, caller: Caller, request: Acce
         patch = _pending(unit, caller, before, request.counter_patch_id, Action.ACCEPT_COUNTER_PATCH)
         # A claim does not outlast the rounds after which a person decides.
         is_stopped = before.attention is None and disagreement(before) is not None
-        found = step(Action.REVISE if is_stopped else Action.ACCEPT_COUNTER_PATCH, before)
         now = services.clock.now_us()
+        found = step(Action.REVISE if is_stopped else Action.ACCEPT_COUNTER_PATCH, as_objected(before, now))
         actor = caller.agent or before.proposer_id
         before = clear_failures(unit, before, actor, now)
         stays_held = found.to is None
         accepted_by = acceptor(before, patch, caller.names(), caller.agent)
-        claimed = alone(before) if stays_held else end_claim(before, found, now)
+        claimed = alone(before) if stays_held else end_claim(as_objected(before, now), found, now)
         accepted = claimed._replace(counter_patch_status=ACCEPTED)
         after = next_round(accepted, digest=facts.digest, validated=facts.validated, now_us=now)
         current = reviews.get_round(unit, before.id, before.round)

@@ -18,7 +18,7 @@ from tandem.projects.registry import ProjectMoved
 from tandem.reviews import carried, checks, contents, counter_patches, seats, verdicts, views, writing
 from tandem.reviews import queries as reviews
 from tandem.reviews.answers import ReviewCreated
-from tandem.reviews.claim_rules import check_concerned, end_claim
+from tandem.reviews.claim_rules import as_objected, check_concerned, end_claim
 from tandem.reviews.claims import clear_failures, hear_first
 from tandem.reviews.context import Difference, Services
 from tandem.reviews.requests import CreateReview
@@ -97,7 +97,7 @@ async def _revise(services: Services, caller: Caller, request: CreateReview) -> 
     known = await services.store.read(lambda unit: _revisable(unit, services, caller, review_id, request.project))
     if request.category not in (None, known.category):
         raise InvalidInput(f"A review keeps its category: {known.category}.", field="category", expected=known.category)
-    step(Action.REVISE, known)
+    step(Action.REVISE, as_objected(known, services.clock.now_us()))
     _require_content(known.category, request)
     await verdicts.refuse_if_landed(services, known)
     content = await contents.validate(services, known.project, request)
@@ -185,10 +185,10 @@ def revise_in(
     """
     now = services.clock.now_us()
     actor = request.proposer_id or caller.agent or before.proposer_id
-    found = step(Action.REVISE, before)
+    found = step(Action.REVISE, as_objected(before, now))
     looked_at = clear_failures(unit, before, actor, now)
     current = counter_patches.supersede(unit, looked_at, actor=actor, now_us=now, reason="revised")
-    identified = end_claim(current, found, now)._replace(**_stated(request))
+    identified = end_claim(as_objected(current, now), found, now)._replace(**_stated(request))
     after = next_round(identified, digest=content.digest, validated=content.validated, now_us=now)
     new_round = _round(unit, after, request, content, origin="revision", author=author or actor)
     after = seats.begun(after, new_round, content, before)

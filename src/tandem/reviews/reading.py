@@ -29,7 +29,7 @@ from tandem.reviews import (
 from tandem.reviews import queries as reviews
 from tandem.reviews import report_queries as reports
 from tandem.reviews.answers import FullReview, Proposal, ReviewClosed, ReviewPage, ReviewStatus, RoundRow
-from tandem.reviews.claim_rules import check_concerned, end_claim, seen_by
+from tandem.reviews.claim_rules import as_objected, check_concerned, end_claim, seen_by
 from tandem.reviews.claims import clear_attention
 from tandem.reviews.context import Services, is_by_person
 from tandem.reviews.requests import CloseReview, GetProposal, GetReview, GetReviewStatus, ListReviews
@@ -363,16 +363,18 @@ def close_in(
 
     Unless a person decides so, the event keeps why it waited for one, for the review that follows.
     """
-    found = step(Action.CLOSE, before)
+    now = services.clock.now_us()
+    found = step(Action.CLOSE, as_objected(before, now))
     if found.to is None:
         return before
-    now = services.clock.now_us()
     why = None if decides or found.outcome != "withdrawn" else why_stopped(before)
     waited = {"attention": why, "objections": before.objections} if why else {}
     looked_at = clear_attention(unit, before, actor, now)
     current = counter_patches.supersede(unit, looked_at, actor=actor, now_us=now, reason="closed")
     after = with_turn(
-        end_claim(current, found, now)._replace(outcome=found.outcome, closed_at=now, state=State.CLOSED.value)
+        end_claim(as_objected(current, now), found, now)._replace(
+            outcome=found.outcome, closed_at=now, state=State.CLOSED.value
+        )
     )
     return writing.change_review(
         unit,

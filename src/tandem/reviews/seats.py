@@ -25,7 +25,7 @@ from tandem.reviews.contents import Content
 from tandem.reviews.context import Services, is_by_person
 from tandem.reviews.finding_rules import ADVICE
 from tandem.reviews.grounds import Rules
-from tandem.reviews.rounds import Round, approved_by, verdict_on, with_turn
+from tandem.reviews.rounds import Round, approved_by, record_speaker, verdict_on, with_turn
 from tandem.reviews.rules import Action, Review, State, step
 from tandem.rulings import owners, policy, policy_file
 from tandem.rulings.person import family
@@ -487,7 +487,8 @@ def _approved(unit: Unit, review: Review, seat: Seat, reason: str, now: int) -> 
     return writing.change_review(
         unit,
         review,
-        with_turn(after),
+        # As after a verdict, its proposer goes on, also with a message that no one answered.
+        record_speaker(after, "reviewer", "verdict"),
         actor=seat.by,
         kind=EventKind.VERDICT_SUBMITTED,
         data={"verdict": given.verdict, "round": review.round, "digest": review.digest, **about},
