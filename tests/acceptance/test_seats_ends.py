@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.acceptance.checking import Checked, check, checked
-from tests.acceptance.reviewing import PROPOSER, WHY, edited
+from tests.acceptance.reviewing import PROPOSER, WHY, Desk, edited
 from tests.acceptance.test_policy import BOTH, DOCUMENTS, allowed, have
 from tests.acceptance.test_seats import begun, verdict
 from tests.broker import BrokerProcess
@@ -82,6 +82,25 @@ def test_a_revision_ends_the_round_of_an_objection(project: Checked) -> None:
     status = project.status(review)
     assert (status["objections"], status["beside"], len(status["missing"])) == (1, [], 2)
     assert project.do("close_review", review_id=review)["outcome"] == "withdrawn"
+    project.broker.assert_intact()
+
+
+@pytest.mark.parametrize("ends", ["approved", "release"])
+def test_an_objection_that_was_refuted_meanwhile_goes_back_to_a_reviewer(project: Checked, ends: str) -> None:
+    review, claims = begun(project, "gemini", "codex")
+    finding = [{"file": "a.txt", "line": 2, "severity": "blocker", "claim": "It is wrong."}]
+    verdict(project, review, "codex", "changes_requested", claims["codex"], findings=finding)
+    [found] = project.do("list_findings", review_id=review)["findings"]
+    answer = {"finding_id": found["finding_id"], "answer": "refuted", "reason": "It is right."}
+    with Desk(project.url, project.project, agent=PROPOSER) as proposer:
+        proposer.do("answer_finding", review_id=review, **answer)
+    if ends == "release":
+        project.do("release_claim", review_id=review, claim_generation=claims["gemini"])
+    else:
+        verdict(project, review, "gemini", "approved", claims["gemini"])
+    status = project.status(review)
+    assert (status["status"], status["verdict"], status["objections"]) == ("pending", None, 1)
+    assert project.claim(review, "codex")
     project.broker.assert_intact()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -20,8 +21,9 @@ from tandem.reviews.answers import Claim, ClaimReleased, ClaimRenewed, ReviewSta
 from tandem.reviews.check_contract import GroundView
 from tandem.reviews.context import Services, is_by_person, threshold_of
 from tandem.reviews.finding_contract import lesson_view, view
+from tandem.reviews.finding_rules import Finding, blocks
 from tandem.reviews.requests import ClaimReview, ReleaseClaim, RenewClaim, RetryReview
-from tandem.reviews.rounds import Round, why_stopped, with_turn
+from tandem.reviews.rounds import Round, reset_turn, why_stopped, with_turn
 from tandem.reviews.rules import NO_VERDICT, Action, Review, State, step
 from tandem.store.base import Unit
 from tandem.store.context import transact
@@ -295,7 +297,8 @@ async def release_claim(services: Services, caller: Caller, request: ReleaseClai
             Action.RELEASE, own, generation=request.claim_generation, reviewer_id=None, access=caller.access
         )
         ended = claims.end_one(before, own.claim_generation, found, services.clock.now_us())
-        after = with_turn(seats.marked(ended))
+        threshold = threshold_of(unit, services, before.project, before)
+        after = contested(unit, before, with_turn(seats.marked(ended)), threshold)
         written = writing.change_review(
             unit,
             before,
@@ -369,7 +372,7 @@ def take_back(unit: Unit, before: Review, generation: int, failure: Failure, now
     """
     own = claims.seen_by(before, generation)
     found = step(Action.EXPIRE, own)
-    after = seats.marked(claims.end_one(before, own.claim_generation, found, now_us))
+    after = contested(unit, before, seats.marked(claims.end_one(before, own.claim_generation, found, now_us)))
     if failure.looked is not None:
         after = after.after_turn(failure.looked)
     if failure.retry_delay_seconds is not None and before.ends_as is None:
@@ -389,6 +392,30 @@ def take_back(unit: Unit, before: Review, generation: int, failure: Failure, now
     if after.attempts == before.attempts or after.attempts <= claims.RETRIES:
         return seats.go_on(unit, written, now_us)
     return raise_attention(unit, written, f"{after.attempts}{NO_VERDICT}{failure.reason}", failure.actor, now_us)
+
+
+def contested(
+    unit: Unit, before: Review, after: Review, threshold: str = "nit", settled: Iterable[Finding] = ()
+) -> Review:
+    """The review in the queue, not for a revision, where all that the last one at work leaves was refuted or deferred.
+
+    Args:
+        unit: The unit of work.
+        before: The review with the claim.
+        after: The review without.
+        threshold: From which severity on findings block; those of less count where none does.
+        settled: Findings that change with that.
+    """
+    is_ended = before.ends_as is not None and after.state == State.CHANGES_REQUESTED
+    if not is_ended or after.counter_patch_status == "pending":
+        return after
+    known = {one.id: one for one in (*finding_queries.list_of_review(unit, after.id), *settled)}.values()
+    asked = [one for one in known if blocks(one, threshold)] or [one for one in known if one.is_open]
+    if not asked or not {one.state for one in asked} <= {"refuted", "deferred"}:
+        return after
+    said = dict.fromkeys(("verdict", "verdict_reason", "verdict_id", "verdict_by", "decided_at", "not_before"))
+    free = claims.end_claim(after, step(Action.CONTEST, after), after.updated_at)
+    return reset_turn(free._replace(**said, attempts=0))
 
 
 _ASKED: Final = ("question", "answer")

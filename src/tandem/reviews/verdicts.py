@@ -24,8 +24,8 @@ from tandem.reviews import given as given_by
 from tandem.reviews import queries as reviews
 from tandem.reviews.answers import ApprovalWithdrawn, VerdictGiven
 from tandem.reviews.claim_rules import decides_for_all
-from tandem.reviews.claims import admit, take, would_claim
-from tandem.reviews.context import Decision, Services, is_by_person, is_proved, tell
+from tandem.reviews.claims import admit, contested, take, would_claim
+from tandem.reviews.context import Decision, Services, is_by_person, is_proved, tell, threshold_of
 from tandem.reviews.requests import SubmitVerdict, WithdrawApproval
 from tandem.reviews.rounds import Round, Verdict, objected, record_speaker, reset_turn, verdict_on, with_turn
 from tandem.reviews.rules import Action, Review, State, allowed_actions, allowed_targets, step
@@ -269,7 +269,9 @@ def _decided(
     if verdict == APPROVED and not completes:
         for_person = waits or (seats.waits(stated) if before.ends_as is None else stated.attention)
         stated = stated._replace(attention=for_person, attempts=0, not_before=None)
-    return seats.marked(_said(before, stated, given, ruling))
+    after = seats.marked(_said(before, stated, given, ruling))
+    threshold = threshold_of(unit, services, before.project, before)
+    return after if counts else contested(unit, before, after, threshold, ruling.findings)
 
 
 def _advised(before: Review, given: Verdict, profile: str) -> Review:
