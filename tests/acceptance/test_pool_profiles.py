@@ -267,6 +267,21 @@ def test_one_without_a_vote_settles_and_replaces_nothing_of_others(shop: Desk, s
     assert shop.status(review)["round"] == 2
 
 
+@pytest.mark.parametrize("size", [1, 3])
+def test_one_without_a_vote_is_started_beside_idle_ones_that_wait_for_it(shop: Desk, staff: Staff, size: int) -> None:
+    steward = staff(STYLE, {**ADVICE, "paths": ["a.*"]}, max_pool_size=size, scaling_ratio=1)
+    other = shop.put_up(diff=edited("b.txt"))
+    voter = member(steward, "style")
+    assert claimed(shop, voter) == other
+    shop.verdict(other, "approved")
+    review = shop.put_up(diff=edited())
+    assert claimed(shop, voter) is None
+    if size == 1:
+        assert team(steward) == []
+        steward.beat(ended(voter))
+    assert claimed(shop, member(steward, "advice")) == review
+
+
 @pytest.mark.parametrize("why", ["paused", "lost", "budget", "fails"])
 def test_nothing_waits_for_one_without_a_vote_that_cannot_come(shop: Desk, staff: Staff, why: str) -> None:
     steward = staff(STYLE, {**ADVICE, "token_budget_per_review": 10})

@@ -235,13 +235,15 @@ def _demands(
         # Where any reviewer may take any review, their number says it all.
         is_chosen = claimable > 0 and (has_profiles or under_policy > 0)
         waiting = reviews.list_waiting(unit, project, now_us) if is_chosen else []
+        # Those that vote are not given them, however idle they are.
+        awaited = {one.review.id for one in waiting if profiles.is_awaited(advisers, one)}
         for kind in profiles.of(pool):
             own = sum((one.pool_id, one.profile or "") == (pool.id, kind.name) for one, _ in there)
             asked = ProjectQueue(project, claimable, len(there), own, kind.name)
             if is_chosen:
                 fit = [one for one in waiting if profiles.suits(pool, kind, one)]
-                fit = [one for one in fit if not kind.voting or not profiles.is_awaited(advisers, one)]
-                asked = _of_those(asked, kind, fit, there, held)
+                fit = [one for one in fit if not kind.voting or one.review.id not in awaited]
+                asked = _of_those(asked, kind, fit, there, held, awaited)
             found.append(asked)
     return found
 
@@ -255,6 +257,7 @@ def _of_those(
     fit: Sequence[Waiting],
     there: Sequence[_Working],
     held: Collection[str],
+    awaited: Collection[str],
 ) -> ProjectQueue:
     """What the reviews that a profile fits ask of it."""
     free = [one for one in fit if one.review.held]
@@ -262,7 +265,8 @@ def _of_those(
 
     def could(working: _Working, some: Sequence[Waiting]) -> bool:
         reviewer, (its_pool, its_kind) = working
-        return any(profiles.suits(its_pool, its_kind, one, reviewer.id) for one in some)
+        its = (one for one in some if not its_kind.voting or one.review.id not in awaited)
+        return any(profiles.suits(its_pool, its_kind, one, reviewer.id) for one in its)
 
     return replace(
         asked,
