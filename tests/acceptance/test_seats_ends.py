@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tandem.core.clock import DAY_US, isoformat
+from tandem.rulings import proof
 from tests.acceptance.checking import Checked, check, checked
 from tests.acceptance.reviewing import PROPOSER, WHY, Desk, edited
 from tests.acceptance.test_policy import BOTH, DOCUMENTS, allowed, have
-from tests.acceptance.test_seats import begun, verdict
+from tests.acceptance.test_seats import TWO, begun, verdict
 from tests.broker import BrokerProcess
 from tests.databases import ON_BOTH_DATABASES
+
+UNTIL = isoformat(time.time_ns() // 1000 + DAY_US)
 
 
 @pytest.fixture
@@ -114,6 +119,60 @@ def test_what_is_approved_by_its_checks_is_its_proposers_turn(tmp_path: Path) ->
         project.do("release_claim", review_id=review, claim_generation=generation)
         status = project.status(review)
         assert (status["status"], status["turn"]) == ("approved", "proposer")
+
+
+def test_who_withdraws_one_of_several_approvals_hears_how(project: Checked) -> None:
+    review, claims = begun(project, "gemini", "codex")
+    verdict(project, review, "gemini", "approved", claims["gemini"])
+    withdrawal = {"review_id": review, "reason": WHY, "withdrawn_by": "gemini"}
+    for when in (True, False):
+        refused = project.call("withdraw_approval", **withdrawal)["error"]
+        assert refused["code"] == "INVALID_TRANSITION"
+        assert f"tandem review verdict {review} --verdict changes_requested" in refused["message"]
+        assert ("once no one holds" in refused["message"]) is when
+        if when:
+            project.do("release_claim", review_id=review, claim_generation=claims["codex"])
+    asked = {"review_id": review, "verdict": "changes_requested", "reviewer_id": "gemini", "reason": WHY, "claim": True}
+    assert project.do("submit_verdict", **asked)["status"] == "changes_requested"
+    assert len(project.status(review)["missing"]) == 2
+
+
+def test_an_unknown_name_is_asked_for_no_proof_where_no_person_is_needed(project: Checked) -> None:
+    review, claims = begun(project, "gemini", policy=TWO)
+    # Beside it `agent:codex` is left.
+    refused = project.call("claim_review", review_id=review, reviewer_id="ann")["error"]
+    assert refused["code"] == "ALREADY_CLAIMED"
+    verdict(project, review, "gemini", "approved", claims["gemini"])
+    refused = project.approved_by(review, "ann")["error"]
+    assert refused["code"] == "REQUIREMENT_MISSING"
+    assert [one["need"] for one in refused["details"]["missing"]] == ["agent:codex"]
+    project.claim(review, "codex")
+    refused = project.call("claim_review", review_id=review, reviewer_id="opencode")["error"]
+    assert refused["code"] == "ALREADY_CLAIMED"
+    assert "none of those that are missing" in refused["message"]
+    project.broker.assert_intact()
+
+
+def test_who_reviews_what_is_waived_meanwhile_hears_where_the_review_goes(project: Checked) -> None:
+    review, claims = begun(project, "gemini", "codex")
+
+    def waive(need: str) -> None:
+        stated = {"need": need, "round": 1, "until": UNTIL, "waived_by": "ann", "reason": WHY}
+        facts = proof.waiver_facts(review, need, 1, UNTIL, "ann", WHY)
+        project.do("waive_requirement", review_id=review, **stated, proof=project.sealed(facts))
+
+    waive("agent")
+    refused = verdict(project, review, "gemini", "approved", claims["gemini"])["error"]
+    assert refused["code"] == "REQUIREMENT_MISSING"
+    assert f"tandem review settle {review}" in refused["message"]
+    waive("agent:codex")
+    assert project.status(review)["status"] == "approved"
+    refused = verdict(project, review, "codex", "approved", claims["codex"])["error"]
+    assert refused["code"] == "STALE_CLAIM"
+    assert f"tandem review settle {review}" in refused["message"]
+    settled = {"review_id": review, "need": "agent:codex", "verdict": "approved", "reviewer_id": "codex"}
+    assert [one["need"] for one in project.do("settle_waiver", **settled)["owed"]] == ["agent"]
+    project.broker.assert_intact()
 
 
 def test_the_queue_gives_no_one_again_what_they_approved(project: Checked) -> None:

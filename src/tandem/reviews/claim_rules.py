@@ -12,6 +12,7 @@ from tandem.contract.caller import Caller
 from tandem.contract.operation import Role
 from tandem.core.clock import MICROSECONDS
 from tandem.errors import AlreadyClaimed, Forbidden, InvalidInput, NotClaimant, SelfApproval, StaleClaim, StaleRound
+from tandem.reviews import waiver_rules
 from tandem.reviews.rounds import CounterPatch, Round, reset_turn
 from tandem.reviews.rules import Action, Guard, Review, State, Step, step
 from tandem.settings.policy import Policy
@@ -152,9 +153,11 @@ def _whose(guard: Guard) -> str:
 
 
 def _stale(review: Review, generation: int) -> StaleClaim:
+    is_owed = bool(waiver_rules.owed(review))
+    settles = f"A waiver approved it: settle_waiver (tandem review settle {review.id} approved) takes your review."
     return StaleClaim(
         f"Your claim has ended and changes nothing any more; the review is {review.state}, in round {review.round}."
-        " Claim it again if it is still open.",
+        f" {settles if is_owed else 'Claim it again if it is still open.'}",
         review_id=review.id,
         expected=review.claim_generation,
         actual=generation,

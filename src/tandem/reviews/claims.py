@@ -13,7 +13,7 @@ from tandem.contract import answer
 from tandem.contract.access import Names, folded
 from tandem.contract.caller import Caller
 from tandem.core.clock import MICROSECONDS, isoformat
-from tandem.errors import Forbidden, InvalidTransition, StaleClaim, TandemError, Unavailable
+from tandem.errors import AlreadyClaimed, Forbidden, InvalidTransition, StaleClaim, TandemError, Unavailable
 from tandem.reviews import claim_rules as claims
 from tandem.reviews import contents, finding_queries, grounds, seats, views, writing
 from tandem.reviews import queries as reviews
@@ -160,7 +160,21 @@ def would_claim(
         seat = seats.seat_of(unit, services, caller, reviewer_id, is_proved=True)
         if seats.may_join(before, seat, caller.names(reviewer_id)):
             return claims.claimed_beside(before, reviewer_id, now, services.policy, seat), True
+        _refuse_useless(before, seat, caller.names(reviewer_id))
     return claims.claimed(claims.seen_by(before, None, reviewer_id), reviewer_id, now, services.policy, seat)
+
+
+def _refuse_useless(review: Review, seat: seats.Seat, names: Names) -> None:
+    """Refuse a claim of what others hold to who would give it nothing once they have ended, either."""
+    is_own = any(names.include(one.holder) for one in claims.at_work(review))
+    if not review.held or is_own or seats.holds(review, names) or seats.gives(review, seat, names):
+        return
+    raise AlreadyClaimed(
+        f"{review.reviewer_id} holds this review, and your approval is none of those that are missing"
+        f" ({seats.listed(review)}): claim another.",
+        review_id=review.id,
+        reviewer_id=review.reviewer_id,
+    )
 
 
 def _refuse_agent(review: Review, names: Names) -> None:

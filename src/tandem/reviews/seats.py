@@ -295,7 +295,14 @@ def may_join(review: Review, seat: Seat, names: Names) -> bool:
     if holds(review, names) and not _proves(review, seat, names):
         return False
     taking, others = _taking(review), left(review, names)
+    if not _asks_person(others):
+        # What proves a person is said with the verdict: until then a name that is no client's is an agent's.
+        seat = seat._replace(is_person=False)
     return len(_left_with(others, *taking, seat)) < len(_left_with(others, *taking))
+
+
+def _asks_person(review: Review) -> bool:
+    return any(one.word.startswith(_OF_PERSONS) for one in missing(review))
 
 
 def marked(review: Review) -> Review:
@@ -327,7 +334,8 @@ def check(review: Review, seat: Seat, names: Names) -> None:
     """
     if gives(review, seat, names):
         return
-    if seat.family is None and not seat.is_person and gives(review, seat._replace(is_person=True), names):
+    by_person = seat.family is None and not seat.is_person and gives(review, seat._replace(is_person=True), names)
+    if by_person and _asks_person(review):
         raise Forbidden(
             f"The policy asks for a person's approval, which takes the proof that a person decides: run 'tandem review"
             f" approve {review.id}' at a terminal, or open the page: tandem open {review.id}",
@@ -336,9 +344,17 @@ def check(review: Review, seat: Seat, names: Names) -> None:
         )
     if holds(review, names):
         raise refused(review, "You approved this content already: others have to.")
+    for one in waiver_rules.waived(review):
+        if fits(review, one.need, seat):
+            raise refused(
+                review,
+                f"{one.by} waived {policy.in_words(one.need)}, which yours would be: release your claim, and say with"
+                f" settle_waiver (tandem review settle {review.id} approved) what you found, once it is approved.",
+            )
     is_owners = any(one.word.startswith(policy.OWNED_BY) for one in missing(review))
     whose = " The broker's setting owners says who the owners are." if is_owners else ""
-    raise refused(review, f"Your approval is none of those that are missing.{whose}")
+    proved = f" A person's is, with its proof: tandem review approve {review.id}." if by_person else ""
+    raise refused(review, f"Your approval is none of those that are missing.{proved}{whose}")
 
 
 def _left_with(review: Review, *more: Seat) -> tuple[Need, ...]:

@@ -167,7 +167,7 @@ def _others(review: Review, verdict: str) -> tuple[str, ...]:
     """That an approval alone opens no gate."""
     if verdict != APPROVED or review.state == State.APPROVED:
         return ()
-    left = seats.listed(review)
+    left = seats.listed(review) if review.held or review.state == State.PENDING else ""
     is_held_back = "Your approval is kept; others are at work on it, or have objected."
     return (f"Others approve it, too, before it passes the gate: {left}." if left else is_held_back,)
 
@@ -364,6 +364,14 @@ async def withdraw_approval(services: Services, caller: Caller, request: Withdra
 
 def _withdrawer(review: Review, caller: Caller, request: WithdrawApproval) -> str:
     """Who withdraws, if the review is approved and it is theirs to withdraw."""
+    if seats.holds(review, caller.names(request.withdrawn_by)) and (review.held or review.state == State.PENDING):
+        when = ", once no one holds the review" if review.held else ""
+        raise InvalidTransition(
+            f"Your approval is one of several, and opens nothing yet. To end it, ask for changes{when}:"
+            f" tandem review verdict {review.id} --verdict changes_requested --claim --reason WHY.",
+            review_id=review.id,
+            status=review.state,
+        )
     step(Action.WITHDRAW_APPROVAL, review)
     if review.approved_round is None:
         raise InvalidTransition(
