@@ -81,6 +81,14 @@ def test_p6_a_rejection_stands_although_others_are_at_work(project: Checked) -> 
     project.broker.assert_intact()
 
 
+def test_who_approves_what_another_rejected_hears_so(project: Checked) -> None:
+    review, claims = begun(project, "gemini", "codex")
+    verdict(project, review, "gemini", "rejected", claims["gemini"])
+    given = verdict(project, review, "codex", "approved", claims["codex"])["data"]
+    assert given["status"] == "rejected"
+    assert "have objected" in given["notes"][0]
+
+
 def test_a_revision_ends_the_round_of_an_objection(project: Checked) -> None:
     review = objected(project, "changes_requested")
     assert revised(project, review)["data"]["status"] == "pending"
