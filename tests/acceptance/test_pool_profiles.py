@@ -211,7 +211,7 @@ def test_no_outside_agent_passes_for_a_profile(shop: Desk, repo: Sandbox, staff:
     reviewer = member(steward, own)
     steward.register()
     steward.beat(closing=True)
-    assert approved_by(review, own) == "FORBIDDEN"
+    assert approved_by(review, own) == "REQUIREMENT_MISSING"
     steward.register()
     assert member(steward, own) != reviewer
     assert approved_by(review, member(steward, own)) == "approved"

@@ -136,7 +136,7 @@ def test_who_withdraws_one_of_several_approvals_hears_how(project: Checked) -> N
     for when in (True, False):
         refused = project.call("withdraw_approval", **withdrawal)["error"]
         assert refused["code"] == "INVALID_TRANSITION"
-        assert f"tandem review verdict {review} --verdict changes_requested" in refused["message"]
+        assert "claim_review" in refused["message"]
         assert ("once no one holds" in refused["message"]) is when
         if when:
             project.do("release_claim", review_id=review, claim_generation=claims["codex"])

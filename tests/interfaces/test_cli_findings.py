@@ -25,6 +25,7 @@ def found(tandem: Inside, *findings: dict[str, Any], review_id: str | None = Non
 
 
 def test_findings_are_listed_with_their_numbers_and_everywhere_these_are_the_same(tandem: Inside) -> None:
+    another = tandem.created("--intent", "another")
     review_id, [major, minor] = found(tandem)
     said = "2 findings: 2 open (1 keeps the approval back)"
     shown = tandem.run("findings", review_id).stdout
@@ -39,7 +40,7 @@ def test_findings_are_listed_with_their_numbers_and_everywhere_these_are_the_sam
     assert [one["finding_id"] for one in listed] == [major, minor]
     assert tandem.run("findings", "list", review_id).stdout == shown
     assert minor not in tandem.run("findings", review_id, "--status", "blocking").stdout
-    assert "No findings." in tandem.run("findings", tandem.created("--intent", "another")).stdout
+    assert "No findings." in tandem.run("findings", another).stdout
 
 
 def test_what_a_finding_says_is_listed_apart(tandem: Inside) -> None:

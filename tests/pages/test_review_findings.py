@@ -313,9 +313,9 @@ def test_what_the_broker_does_not_take_at_once_is_said_to_be_kept(page: Page, sh
 
 def test_an_approval_over_findings_of_another_review_leads_there(page: Page, shop: Desk, windows: Windows) -> None:
     windows.allow("status of 409|status of 4")
+    held(page, shop)
     other = shop.put_up(diff=edited())
     shop.decide(other, "comment", findings=[MAJOR])
-    held(page, shop)
     page.get_by_label("Your verdict on round 1").fill("Good.")
     page.get_by_role("button", name="Approve", exact=True).click()
     expect(page.get_by_text("Settle them there:")).to_be_visible()

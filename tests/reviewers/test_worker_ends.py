@@ -97,7 +97,10 @@ def test_what_was_claimed_while_it_was_told_to_stop_is_given_back(peer: Peer, st
         reviewers[0].stop()
         reviewers[0].until_said("told to stop after the review")
 
-    peer.script["claim_review"] += [lambda _: None, stop_first]
+    def find_nothing(_: dict[str, Any]) -> None:
+        """As it begins, nothing is there."""
+
+    peer.script["claim_review"] += [find_nothing, stop_first]
     reviewers.append(start(deeds("say", answer())))
     peer.wait_for("list_reviews", 2)
     peer.put_up()

@@ -221,7 +221,7 @@ def elsewhere(
     may say that the changes are made that another person asked for. `comes_again` are ids of those whose lines it has.
     """
     found = finding_queries.list_elsewhere(unit, review.project, review.digest, current.entries(), review.id)
-    known = {one.identity[1:] for one in here}
+    known = {one.identity[1:] for one in (*here, *found)}
     found += [one for one in finding_queries.list_still_left(unit, comes_again) if one.identity[1:] not in known]
     over = [one for one in here if one.state in finding_rules.OVER]
     now = _ends(current)

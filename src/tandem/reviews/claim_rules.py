@@ -154,7 +154,7 @@ def _whose(guard: Guard) -> str:
 
 def _stale(review: Review, generation: int) -> StaleClaim:
     is_owed = bool(waiver_rules.owed(review))
-    settles = f"A waiver approved it: settle_waiver (tandem review settle {review.id} approved) takes your review."
+    settles = f"A waiver approved it: settle_waiver ('tandem review settle {review.id} approved') takes your review."
     return StaleClaim(
         f"Your claim has ended and changes nothing any more; the review is {review.state}, in round {review.round}."
         f" {settles if is_owed else 'Claim it again if it is still open.'}",

@@ -349,7 +349,7 @@ def check(review: Review, seat: Seat, names: Names) -> None:
             raise refused(
                 review,
                 f"{one.by} waived {policy.in_words(one.need)}, which yours would be: release your claim, and say with"
-                f" settle_waiver (tandem review settle {review.id} approved) what you found, once it is approved.",
+                f" settle_waiver ('tandem review settle {review.id} approved') what you found, once it is approved.",
             )
     is_owners = any(one.word.startswith(policy.OWNED_BY) for one in missing(review))
     whose = " The broker's setting owners says who the owners are." if is_owners else ""

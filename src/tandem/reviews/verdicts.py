@@ -367,8 +367,8 @@ def _withdrawer(review: Review, caller: Caller, request: WithdrawApproval) -> st
     if seats.holds(review, caller.names(request.withdrawn_by)) and (review.held or review.state == State.PENDING):
         when = ", once no one holds the review" if review.held else ""
         raise InvalidTransition(
-            f"Your approval is one of several, and opens nothing yet. To end it, ask for changes{when}:"
-            f" tandem review verdict {review.id} --verdict changes_requested --claim --reason WHY.",
+            f"Your approval is one of several, and opens nothing yet. To end it, claim it{when}, and ask for"
+            " changes (claim_review, then submit_verdict).",
             review_id=review.id,
             status=review.state,
         )
