@@ -10,6 +10,7 @@ import pytest
 
 from tandem.rulings import proof
 from tandem.rulings.policy import FILE
+from tests.acceptance.attacking import AGENTS, LAX, PROPOSER
 from tests.acceptance.checking import Checked, check
 from tests.acceptance.reviewing import WHY, Desk
 
@@ -25,9 +26,6 @@ name = "documents"
 paths = ["docs/**"]
 needs = ["checks"]
 """
-LAX = '[[rule]]\nneeds = ["checks"]\npaths = ["**"]\n'
-PROPOSER = "claude-code"
-AGENTS = ("codex", "gemini", "opencode")
 
 
 class Attacked(Checked):

@@ -375,6 +375,13 @@ def end_claim(review: Review, found: Step, now_us: int) -> Review:
     )
 
 
+def contested(review: Review) -> Review:
+    """The review in the queue again, in the same round: a reviewer says who is right."""
+    said = dict.fromkeys(("verdict", "verdict_reason", "verdict_id", "verdict_by", "decided_at", "not_before"))
+    free = end_claim(review, step(Action.CONTEST, review), review.updated_at)
+    return reset_turn(free._replace(**said, attempts=0))
+
+
 def retry_at(attempts: int, delay_seconds: float, now_us: int) -> int:
     """When a review is tried again after so many runs without a verdict."""
     return now_us + round(delay_seconds * _RETRY_GROWTH ** (attempts - 1) * MICROSECONDS)

@@ -21,9 +21,9 @@ from tandem.reviews.answers import Claim, ClaimReleased, ClaimRenewed, ReviewSta
 from tandem.reviews.check_contract import GroundView
 from tandem.reviews.context import Services, is_by_person, threshold_of
 from tandem.reviews.finding_contract import lesson_view, view
-from tandem.reviews.finding_rules import Finding, blocks
+from tandem.reviews.finding_rules import CONTESTED, Finding, answers_due
 from tandem.reviews.requests import ClaimReview, ReleaseClaim, RenewClaim, RetryReview
-from tandem.reviews.rounds import Round, reset_turn, why_stopped, with_turn
+from tandem.reviews.rounds import Round, why_stopped, with_turn
 from tandem.reviews.rules import NO_VERDICT, Action, Review, State, step
 from tandem.store.base import Unit
 from tandem.store.context import transact
@@ -424,12 +424,8 @@ def contested(
     if not is_ended or after.counter_patch_status == "pending":
         return after
     known = {one.id: one for one in (*finding_queries.list_of_review(unit, after.id), *settled)}.values()
-    asked = [one for one in known if blocks(one, threshold)] or [one for one in known if one.is_open]
-    if not asked or not {one.state for one in asked} <= {"refuted", "deferred"}:
-        return after
-    said = dict.fromkeys(("verdict", "verdict_reason", "verdict_id", "verdict_by", "decided_at", "not_before"))
-    free = claims.end_claim(after, step(Action.CONTEST, after), after.updated_at)
-    return reset_turn(free._replace(**said, attempts=0))
+    due = answers_due(known, threshold)
+    return claims.contested(after) if due and due <= CONTESTED else after
 
 
 _ASKED: Final = ("question", "answer")

@@ -46,6 +46,8 @@ OPEN: Final = frozenset({"open", "reopened", *ANSWERS})
 """States in which no one but the proposer, or no one, has settled it."""
 _KEPT: Final = frozenset({"late"})
 """States in which it can be answered, and keeps nothing back."""
+CONTESTED: Final = frozenset({"refuted", "deferred"})
+"""Answers after which nothing is left to correct."""
 OVER: Final = frozenset({"verified", "upheld"})
 """States in which a reviewer settled it."""
 STEPS: Final[dict[str, frozenset[str]]] = {
@@ -207,6 +209,11 @@ def blocks(finding: Finding, threshold: str) -> bool:
     if not finding.is_open or finding.pre_existing or finding.source in ("check", ADVICE):
         return False
     return bool(finding.is_request) or is_grave(finding.severity, threshold)
+
+
+def answers_due(known: Collection[Finding], threshold: str) -> set[str]:
+    """The states of the findings that the proposer answers first: those that block, or all that are open."""
+    return {one.state for one in known if blocks(one, threshold)} or {one.state for one in known if one.is_open}
 
 
 def is_grave(severity: str, threshold: str) -> bool:

@@ -27,10 +27,10 @@ from tandem.reviews.finding_contract import (
     new_finding,
     view,
 )
-from tandem.reviews.finding_rules import ADVICE, ANSWERS, APPROVES, Finding, blocks, may_settle
+from tandem.reviews.finding_rules import ADVICE, ANSWERS, APPROVES, CONTESTED, Finding, answers_due, blocks, may_settle
 from tandem.reviews.given import Given, Prepared, check_reason
 from tandem.reviews.requests import SubmitVerdict
-from tandem.reviews.rounds import Round, Verdict, disagreement, objected, record_speaker, reset_turn
+from tandem.reviews.rounds import Round, Verdict, disagreement, objected, record_speaker
 from tandem.reviews.rules import Action, Review, State, step
 from tandem.reviews.writing import Rows
 from tandem.store import pages
@@ -389,20 +389,12 @@ def _check_standing(review: Review, found: Finding, threshold: str) -> None:
 
 def _after_answer(review: Review, known: list[Finding], threshold: str) -> Review:
     """The review after its proposer answered a finding: once that is all, somebody judges the answers."""
-    asked = [one for one in known if blocks(one, threshold)] or [one for one in known if one.is_open]
-    said = {one.state for one in asked}
+    said = answers_due(known, threshold)
     if review.held and review.speaker == "reviewer" and said <= ANSWERS:
         return record_speaker(review, "proposer", "answer" if review.speaker_kind == "question" else "message")
     # Nothing is left to correct: all was refuted or deferred.
-    is_contested = review.state == State.CHANGES_REQUESTED and said <= {"refuted", "deferred"}
-    return _contested(review) if is_contested and review.counter_patch_status != "pending" else review
-
-
-def _contested(review: Review) -> Review:
-    """The review in the queue again, in the same round: a reviewer says who is right."""
-    found = step(Action.CONTEST, review)
-    said = dict.fromkeys(("verdict", "verdict_reason", "verdict_id", "verdict_by", "decided_at", "not_before"))
-    return reset_turn(claims.end_claim(review, found, review.updated_at)._replace(**said, attempts=0))
+    is_contested = review.state == State.CHANGES_REQUESTED and said <= CONTESTED
+    return claims.contested(review) if is_contested and review.counter_patch_status != "pending" else review
 
 
 async def list_findings(services: Services, caller: Caller, request: ListFindings) -> FindingPage:
