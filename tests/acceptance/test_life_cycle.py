@@ -123,6 +123,15 @@ def test_closing_twice_gives_the_same_answer_and_no_second_event(desk: Desk, sta
     assert desk.kinds(review).count("review_closed") == 1
 
 
+@pytest.mark.parametrize("reason", ["It is over.", None])
+def test_a_review_that_was_closed_without_approval_points_at_a_reason_that_is_there(desk: Desk, reason: str | None):
+    review = desk.put_up()
+    desk.do("close_review", review_id=review, **({"reason": reason} if reason else {}))
+    status = desk.status(review)
+    assert status["closed_reason"] == reason
+    assert ("closed_reason" in status["message"]) is (reason is not None)
+
+
 def test_a_rejected_change_goes_on_as_a_new_review_of_its_parent(desk: Desk):
     parent, _ = arrange(desk, "rejected")
     desk.refused("INVALID_TRANSITION", "create_review", **PROPOSAL, review_id=parent, description="Again.")

@@ -75,6 +75,14 @@ def test_p7_a_policy_that_is_no_policy_lets_nothing_through_but_its_correction(v
     said = str(victim.status(review)["missing"])
     assert FILE in said
     assert {"\x1b", "\u202e", "\0"}.isdisjoint(said)
+
+    def with_code(repo: Sandbox) -> None:
+        corrected(repo)
+        OTHER(repo)
+
+    mixed, changes = victim.attempt(with_code)
+    victim.agents_fail(mixed, changes, "policy")
+    assert victim.approved_by(mixed, "ann", proved=True)["error"]["code"] == "REQUIREMENT_MISSING"
     correction, changes = victim.attempt(corrected)
     victim.agents_fail(correction, changes)
     victim.person_may(correction, changes)

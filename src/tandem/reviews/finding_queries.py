@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Sized
 from functools import cache, partial
 from typing import Any, Final, Literal
 
@@ -216,6 +216,9 @@ def list_again(
     """The findings of other reviews that have one of some lines as the most telling, or are on some files.
 
     Oldest first, each with whether it stands: it is not settled, and its review is not approved.
+
+    Raises:
+        TooLarge: There are too many.
     """
     limits: dict[str, Any] = {"project": project, "but": but}
     rows = [
@@ -223,6 +226,7 @@ def list_again(
         *list_by_keys(unit, _on_paths, ("path",), [(one,) for one in paths], _MOST, **limits),
     ]
     found = {row[0]: (Finding(*row[:-1]), bool(row[-1])) for some in rows for row in some}
+    _ensure_all(found)
     return sorted(found.values(), key=lambda known: (known[0].seq, known[0].position))
 
 
@@ -252,11 +256,7 @@ def _list(
         rows += some
     # Of a whole change, one is found by each part of it.
     found = {row[0]: Finding(*row[:-1]) for row in rows}
-    if len(found) >= _MOST:
-        raise TooLarge(
-            f"{_MOST} findings or more of other reviews are on this content: change it, or propose a smaller part.",
-            limit=_MOST,
-        )
+    _ensure_all(found)
     standing = {row[0] for row in rows if row[-1]}
     known = sorted(found.values(), key=lambda one: (one.seq, one.position))
     newest = {one.identity: one for one in known}
@@ -267,3 +267,11 @@ def _list(
         )
         for one in newest.values()
     ]
+
+
+def _ensure_all(found: Sized) -> None:
+    if len(found) >= _MOST:
+        raise TooLarge(
+            f"{_MOST} findings or more of other reviews are on this content: change it, or propose a smaller part.",
+            limit=_MOST,
+        )

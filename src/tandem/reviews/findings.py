@@ -352,17 +352,18 @@ def _settler(
 ) -> tuple[str, Round]:
     """Who settles, and on which round: a person, or the agent that holds it or gave the verdict; never of their own."""
     _check_role(caller, Role.REVIEWER)
-    if caller.access is None and request.reviewer_id is None and caller.agent is None:
+    named, generation = request.reviewer_id, request.claim_generation
+    is_unnamed = caller.access is None and named is None and caller.agent is None
+    if is_unnamed and generation is None:
         raise Forbidden("Say who settles it: send reviewer_id; at a terminal, tandem me NAME says it once.")
-    who = request.reviewer_id or caller.operator
-    if services.pool.advises(unit, who) is not None:
-        raise Forbidden("A reviewer without a vote settles no finding.", reviewer_id=who)
-    if not is_by_person(unit, services, caller, who):
-        named, generation = request.reviewer_id, request.claim_generation
+    who = named or caller.operator
+    if is_unnamed or not is_by_person(unit, services, caller, who):
         own = claims.seen_by(review, generation, who)
         _, who = claims.reviewer_step(
             Action.REVIEWER_MESSAGE, own, generation=generation, reviewer_id=named, access=caller.access
         )
+    if services.pool.advises(unit, who) is not None:
+        raise Forbidden("A reviewer without a vote settles no finding.", reviewer_id=who)
     current = reviews.get_round(unit, review.id, review.round)
     submitter = reviews.submitter(unit, current)
     claims.check_not_own(review, caller.names(who), submitter=submitter, current=current)

@@ -181,9 +181,9 @@ def _by_owner(needs: Iterable[Need], content: bytes | None) -> Iterator[Need]:
 
 
 def _unreadable(facts: Facts, error: PolicyError) -> Requirements:
-    """Nothing passes a policy that cannot be read, but for a correction of it that a person approves."""
+    """Nothing passes a policy that cannot be read, but for a correction of it alone that a person approves."""
     needs = policy_file.parse(_NONE.policy).requirements(facts).needs
-    if not any(policy.OWN_PATH in one.rules for one in needs):
+    if not facts.changes or not all(map(policy.is_own, facts.changes)):
         needs = (Need(policy.UNREADABLE, (str(error),), ()),)
     return Requirements(needs)
 

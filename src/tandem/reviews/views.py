@@ -92,7 +92,8 @@ def _asks_person(review: Review) -> NoReviewer | None:
         return None
     helps = f"review it (tandem open {review.id}, or tandem review approve {review.id})"
     if any(one.word == policy.UNREADABLE for one in seats.missing(review)):
-        helps = f"correct {policy.FILE} of the base branch, then: tandem submit --revise {review.id}"
+        alone = f"correct {policy.FILE} of the base branch in a change of its own"
+        helps = f"{alone}, then: tandem submit --revise {review.id}"
     remedy = f"Tell your person: {helps}"
     return NoReviewer("person", needs_person=True, message=why, remedy=remedy)
 
@@ -128,6 +129,7 @@ def _with_facts(unit: Unit, services: Services, review: Review) -> tuple[Review,
             "revision": revision if _REVISION.fullmatch(revision) else None,
             "followed": metadata.get(FOLLOWED) is True,
         }
+    about["closed_reason"] = reports.find_close_reason(unit, review.id) if review.state == State.CLOSED else None
     if review.checks == FAILED:
         about["conflict_with"] = checks.conflict(unit, review)
     stuck = _stuck(unit, services, review) if review.state == State.APPROVED else None
@@ -178,7 +180,6 @@ def status(unit: Unit, services: Services, review: Review, cursor: str, *, chang
         findings=findings,
         owed=_owed(review, services.clock.now_us()),
         beside=tuple(one.holder for one in beside(review)),
-        closed_reason=reports.find_close_reason(unit, review.id) if review.state == State.CLOSED else None,
         **_next(unit, services, review, about, findings if review.state in _ASKED else None),
     )
 

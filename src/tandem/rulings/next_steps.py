@@ -379,6 +379,7 @@ def operations(status: Mapping[str, Any]) -> str:  # noqa: PLR0911, C901 - as ab
         case "escalate":
             return escalation(status)
         case _ if _ended_unapproved(status):
-            return f"It is closed without approval (closed_reason says why). Do it differently, then {anew}."
+            why = " (closed_reason says why)" if status.get("closed_reason") else ""
+            return f"It is closed without approval{why}. Do it differently, then {anew}."
         case _:
             return "Nothing: it is over."

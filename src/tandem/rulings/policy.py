@@ -123,7 +123,7 @@ class Need:
     def words(self) -> str:
         """The need and its reason, as a part of a sentence."""
         if self.word == UNREADABLE:
-            return visible_line(f"a policy that can be read ({self.rules[0]})")
+            return visible_line(f"a policy that can be read, corrected by a change of it alone ({self.rules[0]})")
         named = _first_of([f"rule '{one}'" if one not in REASONS else one for one in self.rules])
         paths = _first_of([visible_line(path) for path in self.paths])
         return f"{in_words(self.word)} ({': '.join(filter(None, (named, paths)))})"
@@ -147,7 +147,8 @@ def in_words(word: str) -> str:
     """A word of `needs` for people."""
     if word.startswith(OWNED_BY):
         return f"a review by an owner, {visible_line(' or '.join(sorted(owners_in(word))))}"
-    return NEEDS.get(word) or f"a review by the agent {word.partition(':')[2]}"
+    kind, _, name = word.partition(":")
+    return NEEDS.get(word) or (f"a review by the agent {name}" if kind == AGENT else f"'{visible_line(word)}'")
 
 
 @dataclass(frozen=True, slots=True)
@@ -428,3 +429,8 @@ def path_of(change: Change, *, is_generated: bool = False) -> ChangedPath:
     """A changed path, as rules look at it."""
     loose = loosely_folded(change.path)
     return ChangedPath(change.path, loose, change.is_plain and loose == folded(as_text(change.path)), is_generated)
+
+
+def is_own(change: Change) -> bool:
+    """Whether a change is one of the policy's own path."""
+    return _OWN.fullmatch(path_of(change).folded) is not None
