@@ -245,7 +245,9 @@ def _went_to(versions: Mapping[int, Version], files: _Files, spot: Spot, target:
             return said._replace(file=path, changed=False)
         if after.mode != ABSENT_MODE:
             return Place(path, None, None, changed=True) if spot.line is None else (spot, path, before, after)
-    return Place(None, None, None, changed=True)
+    there = versions[target].patch.changes if spot.side == "after" else ()
+    same = next((change.path for change in there if change.after.oid == before.oid), None)
+    return Place(None, None, None, changed=True) if same is None else said._replace(file=same, changed=False)
 
 
 def _arrived(trip: _Trip, shifts: Mapping[_Pair, Shifts | None], empty: str) -> Place:

@@ -9,11 +9,15 @@ import asyncio
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Final, NamedTuple
 
+from tandem.errors import TandemError
 from tandem.git import hunks
 from tandem.git.changes import Change
-from tandem.git.travel import Place
+from tandem.git.raw import ABSENT_MODE
+from tandem.git.rounds import RoundPatch
+from tandem.git.travel import MOST_LINE_BYTES, Place
 from tandem.reviews import finding_queries, finding_rules
 from tandem.reviews import queries as reviews
 from tandem.reviews.context import Services
@@ -28,6 +32,11 @@ _LONG_ELSEWHERE: Final = 60
 _LINES_ELSEWHERE: Final = 3
 """So many lines, and characters, tell a copy in another file from what many files have."""
 
+_MODE: Final = "mode "
+"""Begins the key of another mode of a file, which counts as one line that the change makes."""
+_LETTER_BYTES: Final = 4
+"""Of the longest letter in UTF-8: so much short of its limit a text may have been cut."""
+
 _Side = tuple[str, str]
 """A file, and `new` or `old`, as of findings."""
 
@@ -38,7 +47,7 @@ class Made(NamedTuple):
     Attributes:
         lines: Those of each side of a file, by their numbers.
         numbers: The numbers of those that are not blank, in order.
-        spots: Where those stand that it makes, or takes away, by the keys that `finding_rules.telling` gives them.
+        spots: Where those stand that it makes, or takes away, by the keys that `finding_rules.key_of` gives them.
         longest: The key of the longest line that it makes, or else takes away, in each file, and under None in all.
         binary: The files of which it shows none.
         keys: The keys of those lines of each side of a file, and under None of all, with how often each stands there.
@@ -55,50 +64,70 @@ class Made(NamedTuple):
         """By what a file, or all of the change, is found again."""
         return self.longest.get(path)
 
+    def telling_at(self, place: _Side, first: int, last: int) -> str | None:
+        """By what some lines of a file are found again: the longest that the change makes; None if it makes none."""
+        shown = self.lines.get(place, {})
+        lines = {number: bare(shown[number]) for number in range(first, last + 1) if number in shown}
+        keys = {number: finding_rules.key_of(line) for number, line in lines.items()}
+        own = [number for number, key in keys.items() if key and (place, number) in self.spots.get(key, ())]
+        return keys[max(own, key=lambda number: len(lines[number]))] if own else None
+
     def text(self, place: _Side, first: int, last: int) -> str | None:
         """Lines of a file, as far as they are shown; None if none is."""
         shown = self.lines.get(place, {})
         return "\n".join(shown[at] for at in range(first, last + 1) if at in shown) or None
 
     def run(self, place: _Side, number: int, said: Sequence[str]) -> tuple[int, int] | None:
-        """The first and last line of a run of lines, around one of them; None if they are not the same."""
-        numbers, at = self.numbers[place], said.index(max(said, key=len))
-        start = bisect_left(numbers, number) - at
-        window = numbers[max(start, 0) : start + len(said)]
-        is_same = [bare(self.lines[place][one]) for one in window] == [*said]
-        is_shown = is_same and all(one in self.lines[place] for one in range(window[0], window[-1] + 1))
-        return (window[0], window[-1]) if is_shown else None
+        """The first and last line of a run of lines that has one of them; None if they are not the same."""
+        numbers, line = self.numbers[place], bare(self.lines[place][number])
+        for start in (bisect_left(numbers, number) - at for at, one in enumerate(said) if one == line):
+            window = numbers[max(start, 0) : start + len(said)]
+            is_same = [bare(self.lines[place][one]) for one in window] == [*said]
+            if is_same and all(one in self.lines[place] for one in range(window[0], window[-1] + 1)):
+                return window[0], window[-1]
+        return None
 
 
-def made(content: str, paths: Iterable[str], *, is_text: bool) -> Made:
-    """The lines that a diff, or the text of a file, makes and takes away."""
+def made(content: str, changes: Sequence[Change], *, is_text: bool, before: str = "") -> Made:
+    """The lines that a diff, or the text of a file in place of another, makes and takes away."""
     shown: dict[_Side, dict[int, str]] = {}
     spots: dict[str, list[tuple[_Side, int]]] = {}
     longest: dict[str, dict[str | None, tuple[int, str]]] = {"new": {}, "old": {}}
     solid: dict[_Side, list[int]] = {}
     keys: dict[tuple[str | None, str], Counter[str]] = {}
     files = () if is_text else hunks.parse(content)
-    for place, number, text, is_made in _of_text(content, paths) if is_text else _of_files(files):
-        shown.setdefault(place, {})[number] = text
-        line = bare(text)
-        if line:
-            solid.setdefault(place, []).append(number)
-        if not is_made or (key := finding_rules.key_of(line)) is None:
-            continue
+
+    def add(key: str, place: _Side, number: int, length: int) -> None:
         spots.setdefault(key, []).append((place, number))
         path, side = place
         for one in (path, None):
             keys.setdefault((one, side), Counter())[key] += 1
-            longest[side][one] = max(longest[side].get(one, (0, "")), (len(line), key))
+            longest[side][one] = max(longest[side].get(one, (0, "")), (length, key))
+
+    for place, number, text, is_made in _of_text(content, before, changes) if is_text else _of_files(files):
+        shown.setdefault(place, {})[number] = text
+        line = bare(text)
+        if line:
+            solid.setdefault(place, []).append(number)
+        if is_made and (key := finding_rules.key_of(line)) is not None:
+            add(key, place, number, len(line))
     telling = {path: key for path, (_, key) in (longest["old"] | longest["new"]).items()}
+    for change in changes:
+        if ABSENT_MODE not in (modes := (change.mode_before, change.mode_after)) and len(set(modes)) > 1:
+            for side in ("old", "new"):
+                add(_MODE + (finding_rules.key_of(f"{change.path}: {modes}") or ""), (change.path, side), 0, 0)
+    telling = {path: key for path, (_, key) in longest["new"].items()} | telling
     binary = frozenset(file.path for file in files if file.binary)
     return Made(shown, solid, spots, telling, binary, keys)
 
 
-def _of_text(content: str, paths: Iterable[str]) -> Iterator[tuple[_Side, int, str, bool]]:
-    for path in paths:
-        for number, text in enumerate(content.split("\n"), start=1):
-            yield (path, "new"), number, text, True
+def _of_text(text: str, before: str, changes: Sequence[Change]) -> Iterator[tuple[_Side, int, str, bool]]:
+    path = changes[0].path if changes else ""
+    for side, content, other in (("new", text, before), ("old", before, text)):
+        left = Counter(map(bare, other.split("\n")))
+        for number, line in enumerate(content.split("\n") if content else (), start=1):
+            left[bare(line)] -= 1
+            yield (path, side), number, line, left[bare(line)] < 0
 
 
 def _of_files(files: Iterable[hunks.FileDiff]) -> Iterator[tuple[_Side, int, str, bool]]:
@@ -109,6 +138,21 @@ def _of_files(files: Iterable[hunks.FileDiff]) -> Iterator[tuple[_Side, int, str
                     yield (file.path, side), number, line.text, line.kind != "context"
 
 
+async def made_in(
+    services: Services, project: str, content: str, changes: Sequence[Change], base: str | None, *, is_text: bool
+) -> Made:
+    """The lines that a content makes; of a text all, where the file in place of which it is cannot be read."""
+    before = ""
+    with suppress(TandemError):
+        if is_text and changes and changes[0].before.mode != ABSENT_MODE:
+            repository = await services.projects.repository(project, base)
+            if repository is not None and base is not None:
+                patch = RoundPatch(base, None, tuple(changes))
+                read = await asyncio.to_thread(repository.file_of_round, patch, changes[0].path, after=False)
+                before = (read or b"").decode("utf-8", "replace")
+    return await asyncio.to_thread(made, content, changes, is_text=is_text, before=before)
+
+
 async def made_by(services: Services, review_id: str, number: int | None = None) -> Made:
     """The lines that a round makes, by default the current one.
 
@@ -116,9 +160,28 @@ async def made_by(services: Services, review_id: str, number: int | None = None)
         NotFound: There is no such review or round.
     """
     found = await services.store.read(lambda unit: reviews.get_content(unit, review_id, number=number))
-    paths = [change.path for change in found.round.entries()]
+    changes = await asyncio.to_thread(found.round.entries)
     text, is_text = found.diff or found.text or "", found.diff is None
-    return await asyncio.to_thread(made, text, paths, is_text=is_text)
+    return await made_in(services, found.review.project, text, changes, found.round.base_commit, is_text=is_text)
+
+
+def _lines(one: Finding) -> list[str]:
+    return (one.lines or "").split("\n")
+
+
+def _said(one: Finding) -> list[str]:
+    return [line for line in map(bare, _lines(one)) if line]
+
+
+def _span(one: Finding) -> range:
+    return range(one.line or 0, (one.end_line or one.line or 0) + 1)
+
+
+def _is_of_lines(one: Finding) -> bool:
+    """Whether a finding is on lines that its change made; else it is found again by those of its file, or change."""
+    kept = one.lines or ""
+    is_cut = len(_span(one)) > kept.count("\n") + 1 or len(kept.encode()) > MOST_LINE_BYTES - _LETTER_BYTES
+    return one.line is not None and (is_cut or one.telling in map(finding_rules.key_of, _said(one)))
 
 
 def places_of(one: Finding, origin: Finding, change: Made) -> list[Place]:
@@ -130,8 +193,8 @@ def places_of(one: Finding, origin: Finding, change: Made) -> list[Place]:
         change: The change.
     """
     best: dict[str, tuple[tuple[bool, bool, int], Place]] = {}
-    for place, number in change.spots.get(one.telling or "", ()):
-        if place[1] == one.side and (found := _at(one, origin, change, place, number)) is not None:
+    for place, number in change.spots.get(one.telling or "", ()) if _is_of_lines(one) else ():
+        if place[1] == one.side and number and (found := _at(one, origin, change, place, number)) is not None:
             best[place[0]] = min(found, best.get(place[0], found), key=lambda ranked: ranked[0])
     return [place for _, place in best.values()]
 
@@ -140,7 +203,7 @@ def _at(
     one: Finding, origin: Finding, change: Made, place: _Side, number: int
 ) -> tuple[tuple[bool, bool, int], Place] | None:
     """The place at one line, with how well it fits: the same lines, the same around them, and how far away it is."""
-    path, said = place[0], [line for line in map(bare, (one.lines or "").splitlines()) if line]
+    path, said = place[0], _said(one)
     shown, size = change.lines[place], sum(map(len, said))
     if said and (found := change.run(place, number, said)) is not None:
         first, last = found
@@ -148,7 +211,9 @@ def _at(
         print_ = finding_rules.fingerprint(origin.category, origin.file or "", around, origin.claim)
         is_long = size >= _LONG if path == one.file else size >= _LONG_ELSEWHERE and len(said) >= _LINES_ELSEWHERE
         if is_long or print_ == origin.fingerprint:
-            end = None if one.end_line is None else last
+            # Of many lines the first ones are kept.
+            cut = len(_span(one)) - len(_lines(one))
+            end = None if one.end_line is None else last + max(cut, 0)
             rank = (False, print_ != origin.fingerprint, abs(first - (one.line or first)))
             return rank, Place(path, first, end, changed=False)
     if path != one.file or len(bare(shown[number])) < _LONG:
@@ -158,15 +223,30 @@ def _at(
 
 
 def _whole(one: Finding, was: Made, change: Made, blobs: Mapping[str, str]) -> list[Place]:
-    """Where most of the lines are made again that a file, or a change, made when all of it was meant; or its bytes."""
-    side = "new" if (one.file, "new") in was.keys else "old"
-    before = was.keys.get((one.file, side), Counter[str]())
-    paths = {path for path, of in change.keys if path is not None and of == side} if one.file is not None else [None]
-    least = {path: 1 if path == one.file else _LINES_ELSEWHERE for path in paths}
+    """Where most of the lines are made again that a file, or a change, made when all of it was meant; or its bytes.
+
+    So they are of what a change did not make: of lines by their file, of a file by the change that left it alone.
+    """
+    file = one.file if any((one.file, side) in was.keys for side in ("old", "new")) else None
+    side = "new" if _makes_lines(was, file, "new") or not _makes_lines(was, file, "old") else "old"
+    before = was.keys.get((file, side), Counter[str]())
+    paths = {path for path, of in change.keys if path is not None and of == side} if file is not None else [None]
+    least = {path: 1 if path == file else _LINES_ELSEWHERE for path in paths}
     alike = {path: (before & change.keys.get((path, side), Counter[str]())).total() for path in paths}
     again = {path for path, count in alike.items() if count * 2 > before.total() >= least[path]}
     again |= {path for path, blob in blobs.items() if one.blob == blob}
-    return [Place(path, None, None, changed=True) for path in sorted(again, key=str)]
+    return [_place(one, change, path) for path in sorted(again, key=str)]
+
+
+def _makes_lines(change: Made, file: str | None, side: str) -> bool:
+    return any(not key.startswith(_MODE) for key in change.keys.get((file, side), ()))
+
+
+def _place(one: Finding, change: Made, path: str | None) -> Place:
+    """A file, or change, where a finding comes again; or its lines, where they are as they were."""
+    shown, span = change.lines.get((path or "", one.side), {}), _span(one)
+    is_same = one.line is not None and [bare(shown.get(at, "")) for at in span] == [*map(bare, _lines(one))]
+    return Place(path, one.line, one.end_line, changed=False) if is_same else Place(path, None, None, changed=True)
 
 
 async def found(
@@ -187,7 +267,8 @@ async def found(
     known = _Known(change, blobs, {one.identity[1:]: one for one, _ in reversed(listed)})
     standing = [one for one, stands in listed if stands and one.identity not in settled]
     # Of one that went on to other reviews the newest counts.
-    whole = {one.identity: one for one in standing if one.line is None and one.file not in change.binary}
+    others = (one for one in standing if one.file not in change.binary)
+    whole = {one.identity: one for one in others if not _is_of_lines(one)}
     rounds = {(one.review_id, one.round) for one in whole.values()}
     were = {place: await made_by(services, *place) for place in rounds}
     upheld = {(one.identity[1:], one.file) for one, _ in listed if one.state == "upheld"}
@@ -195,7 +276,7 @@ async def found(
     def place() -> dict[str, tuple[Place, ...]]:
         placed: dict[tuple[object, ...], tuple[str, Place]] = {}
         for one in standing:
-            if one.line is not None or one is whole.get(one.identity, one):
+            if one is whole.get(one.identity, one):
                 key = one.identity[1:]
                 at = known.places(one, were.get((one.review_id, one.round)))
                 placed |= {(key, here.file): (one.id, here) for here in at if (key, here.file) not in upheld}
@@ -218,6 +299,6 @@ class _Known(NamedTuple):
         """Where a finding stands in the change; `was` is the change that it was found on, where all of it was meant."""
         if one.file in self.change.binary:
             return [Place(one.file, None, None, changed=True)]
-        if one.line is None:
+        if not _is_of_lines(one):
             return [] if was is None else _whole(one, was, self.change, self.blobs)
         return places_of(one, self.origins[one.identity[1:]], self.change)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import cache
@@ -55,7 +54,7 @@ async def with_places(
         found |= await places.places_in(services, review_id, map(places.spot_of, findings), content, is_text=is_text)
     if not has_any:
         return content
-    made = await _made(content, is_text=is_text)
+    made = await _made(services, project, content, is_text=is_text)
     comes_again = await again.found(services, project, content.digest, content.changes, made)
     # A copy of one that goes on with the content, at the same place, is the same.
     there_already = {(one.identity[1:], found[one.id].file) for one in known}
@@ -77,9 +76,9 @@ def _left(
     return {name: places for name, places in left.items() if places}
 
 
-async def _made(content: Content, *, is_text: bool) -> again.Made:
-    paths = [change.path for change in content.changes]
-    return await asyncio.to_thread(again.made, content.content, paths, is_text=is_text)
+async def _made(services: Services, project: str, content: Content, *, is_text: bool) -> again.Made:
+    base = content.base_commit
+    return await again.made_in(services, project, content.content, content.changes, base, is_text=is_text)
 
 
 def copies(services: Services, review: Review, content: Content, found: Iterable[Finding]) -> tuple[Finding, ...]:
@@ -140,7 +139,7 @@ async def with_returned(services: Services, review: Review, content: Content, *,
     same = [spot for spot in spots if found[spot.id].changed is False]
     was = await places.places(services, review.id, same, review.round)
     returned = {name: found[name].file for name, place in was.items() if place.changed}
-    made = await _made(content, is_text=is_text)
+    made = await _made(services, review.project, content, is_text=is_text)
     comes_again = await again.found(services, review.project, content.digest, content.changes, made, review.id)
     on_lines = (one for one in asked if one.id not in returned and one.line is not None)
     back = [(one, placed) for one in on_lines if (placed := again.places_of(one, one, made))]

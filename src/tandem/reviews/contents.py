@@ -183,7 +183,7 @@ async def _validated(services: Services, project: str, request: CreateReview) ->
     if request.diff is None:
         if request.base is not None:
             raise InvalidInput("base says what a diff is against; send the diff too.", field="base")
-        return Content("")
+        return Content(request.description or "")
     sent = None if request.skip_diff_validation else await asyncio.to_thread(_sent, request)
     return await diff_facts(
         services, project, request.diff, request.base, sent, skip_validation=request.skip_diff_validation

@@ -63,7 +63,7 @@ async def accept_counter_patch(services: Services, caller: Caller, request: Acce
     review, replaced, body = await services.store.read(look)
     # By its name, not by the commit it was then: what moved on since may no longer take the patch.
     facts = await contents.replacement_facts(services, review.project, replaced, body, base=replaced.base)
-    facts = await carried.with_returned(services, review, facts, is_text=replaced.path is not None)
+    facts = await carried.with_returned(services, review, facts, is_text=replaced.diff_id is None)
 
     def work(unit: Unit) -> CounterPatchDecided:
         before = reviews.get(unit, request.review_id, lock=True)

@@ -275,7 +275,7 @@ def fingerprint(category: str | None, path: str, around: str, claim: str) -> str
 
     One without a kind is known by its words.
     """
-    lines = (" ".join(line.split()) for line in around.splitlines())
+    lines = (" ".join(line.split()) for line in around.split("\n"))
     kind = (category or "").strip().lower() or f"\0{' '.join(claim.split())}"
     return hex_digest("\0".join((kind, path, *filter(None, lines))).encode())
 
@@ -284,11 +284,6 @@ def bare(line: str) -> str:
     """A line without blanks and invisible characters: as it is known again."""
     said = "".join(line.split())
     return said if said.isprintable() else "".join(char for char in said if char.isprintable())
-
-
-def telling(lines: Iterable[str]) -> str | None:
-    """By what lines are looked up: a hash of the longest, which tells most; None without any."""
-    return key_of(max(map(bare, lines), key=len, default=""))
 
 
 def key_of(line: str) -> str | None:

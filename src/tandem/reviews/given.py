@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from tandem.errors import InvalidInput, ReasonRequired
 from tandem.git.travel import Excerpt, Spot
-from tandem.reviews import again, contents, finding_queries, finding_rules, places
+from tandem.reviews import again, contents, finding_queries, places
 from tandem.reviews import queries as reviews
 from tandem.reviews.claim_rules import seen_by
 from tandem.reviews.context import Services
@@ -118,10 +118,10 @@ async def prepare(services: Services, request: SubmitVerdict) -> Prepared:
         if lines.lines is None and one.file is not None and one.line is not None:
             # Of a label there is only the diff.
             lines = lines._replace(lines=made.text((one.file, one.side), one.line, one.end_line or one.line))
-        own = (lines.lines or "").splitlines()
-        telling = made.telling(one.file) if one.line is None else finding_rules.telling(own)
+        first, last = one.line or 1, one.end_line or one.line or 0
+        telling = made.telling_at((one.file or "", one.side), first, last) or made.telling(one.file)
         blob = blobs.get(one.file or "")
-        return Given(services.clock.new_id("fn"), one, lines, name in old, blob, telling)
+        return Given(services.clock.new_id("fn"), one, lines, name in old, blob, telling or made.telling(None))
 
     return Prepared(tuple(given(*one) for one in placed.items()), made.telling(None), comes_again)
 

@@ -73,7 +73,7 @@ async def _create(services: Services, caller: Caller, request: CreateReview) -> 
     _require_content(request.category, request)
     content = await contents.validate(services, project, request)
     request = contents.as_change(request, content)
-    is_text = request.path is not None
+    is_text = request.diff is None
     content = await carried.with_places(services, project, request.parent_id, content, is_text=is_text)
     review_id = services.clock.new_id("rv")
 
@@ -102,7 +102,7 @@ async def _revise(services: Services, caller: Caller, request: CreateReview) -> 
     await verdicts.refuse_if_landed(services, known)
     content = await contents.validate(services, known.project, request)
     request = contents.as_change(request, content)
-    content = await carried.with_returned(services, known, content, is_text=request.path is not None)
+    content = await carried.with_returned(services, known, content, is_text=request.diff is None)
     content = await _with_rebase(services, known, content)
 
     def work(unit: Unit) -> ReviewCreated:
