@@ -145,6 +145,71 @@ def test_who_withdraws_one_of_several_approvals_hears_how(project: Checked) -> N
     assert len(project.status(review)["missing"]) == 2
 
 
+def told(project: Checked, review: str) -> tuple[str, str | None]:
+    """What a proposer is asked to do about a review, by its status and by the inbox."""
+    found = project.do("get_inbox", person=PROPOSER, project=project.project)
+    why = [one["why"] for one in found["your_turn"] if one["review"]["review_id"] == review]
+    return project.status(review)["next_action"], next(iter(why), None)
+
+
+DECIDE, ANSWER = ("decide_counter_patch", "decide"), ("answer_message", "answer")
+
+
+@ON_BOTH_DATABASES
+@pytest.mark.parametrize("author", ["gemini", "codex"])
+def test_a_counter_patch_stays_told_while_others_go_on(project: Checked, author: str) -> None:
+    review, claims = begun(project, "gemini", "codex")
+    other = next(name for name in claims if name != author)
+    verdict(project, review, author, "comment", claims[author], counter_patch=edited(text="best"))
+    assert told(project, review) == DECIDE
+    verdict(project, review, other, "comment", claims[other])
+    assert told(project, review) == DECIDE
+    verdict(project, review, other, "approved", claims[other])
+    assert told(project, review) == DECIDE
+    project.do("release_claim", review_id=review, claim_generation=claims[author])
+    assert told(project, review) == DECIDE
+    project.claim(review, author)
+    assert told(project, review) == DECIDE
+    patch = project.status(review)["counter_patch_id"]
+    project.do("reject_counter_patch", review_id=review, counter_patch_id=patch)
+    assert told(project, review) == ("wait", None)
+    project.broker.assert_intact()
+
+
+@ON_BOTH_DATABASES
+def test_a_question_stays_told_until_it_is_answered_although_who_asked_is_gone(project: Checked) -> None:
+    review, claims = begun(project, "gemini", "codex")
+    project.say(review, "reviewer", reviewer_id="gemini")
+    # A counter-patch of somebody else is decided by itself.
+    verdict(project, review, "codex", "comment", claims["codex"], counter_patch=edited(text="best"))
+    assert told(project, review) == DECIDE
+    patch = project.status(review)["counter_patch_id"]
+    project.do("reject_counter_patch", review_id=review, counter_patch_id=patch)
+    assert told(project, review) == ANSWER
+    project.do("release_claim", review_id=review, claim_generation=claims["gemini"])
+    assert told(project, review) == ANSWER
+    verdict(project, review, "codex", "approved", claims["codex"])
+    assert (project.status(review)["status"], *told(project, review)) == ("pending", *ANSWER)
+    generation = project.claim(review, "opencode")
+    assert told(project, review) == ANSWER
+    # Who comes next need not wait for that answer.
+    project.say(review, "reviewer", reviewer_id="opencode")
+    project.say(review, "proposer")
+    assert told(project, review) == ("wait", None)
+    assert verdict(project, review, "opencode", "approved", generation)["data"]["status"] == "approved"
+    project.broker.assert_intact()
+
+
+def test_a_comment_that_is_left_alone_stays_told_too(project: Checked) -> None:
+    review, _ = project.submitted(diff=edited())
+    verdict(project, review, "gemini", "comment", project.claim(review, "gemini"))
+    claim = {"review_id": review, "claim_generation": project.status(review)["claim_generation"]}
+    project.do("release_claim", **claim)
+    assert told(project, review) == ANSWER
+    project.say(review, "proposer")
+    assert told(project, review) == ("wait", None)
+
+
 def test_an_unknown_name_is_asked_for_no_proof_where_no_person_is_needed(project: Checked) -> None:
     review, claims = begun(project, "gemini", policy=TWO)
     # Beside it `agent:codex` is left.

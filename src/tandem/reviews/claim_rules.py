@@ -13,7 +13,7 @@ from tandem.contract.operation import Role
 from tandem.core.clock import MICROSECONDS
 from tandem.errors import AlreadyClaimed, Forbidden, InvalidInput, NotClaimant, SelfApproval, StaleClaim, StaleRound
 from tandem.reviews import waiver_rules
-from tandem.reviews.rounds import CounterPatch, Round, reset_turn
+from tandem.reviews.rounds import CounterPatch, Round, left_asked, reset_turn
 from tandem.reviews.rules import Action, Guard, Review, State, Step, step
 from tandem.settings.policy import Policy
 
@@ -305,7 +305,7 @@ def claimed(
     )
     if seat is not None:
         fresh = _with_claims(fresh, [AtWork(fresh.claim_generation, reviewer_id, now_us, tuple(seat))])
-    return renewed(reset_turn(fresh), now_us, policy), True
+    return renewed(left_asked(fresh), now_us, policy), True
 
 
 def claimed_beside(review: Review, reviewer_id: str, now_us: int, policy: Policy, seat: Sequence[Any]) -> Review:
@@ -339,7 +339,7 @@ def end_one(review: Review, generation: int, found: Step, now_us: int) -> Review
         return _with_claims(review, others)._replace(updated_at=now_us)
     if others:
         step(Action.HAND_ON, review)
-        return reset_turn(_with_claims(seen_from(review, others[0]), others)._replace(updated_at=now_us))
+        return left_asked(_with_claims(seen_from(review, others[0]), others)._replace(updated_at=now_us))
     return end_claim(review, found, now_us) if review.ends_as is None else as_objected(review, now_us)
 
 

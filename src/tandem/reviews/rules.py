@@ -136,6 +136,9 @@ class Step:
     outcome: Outcome | None = None
 
 
+ASKED = "asked"
+"""How a reviewer spoke whose claim has ended since: others may go on without the answer."""
+_ASKS = ("message", "comment", "question", ASKED)
 _S = State
 _HELD = (_S.CLAIMED, _S.IN_REVIEW)
 
@@ -278,7 +281,8 @@ class Review(NamedTuple):
     speaker: str | None = None
     """The side that spoke last in this round and claim."""
     speaker_kind: str | None = None
-    """How it spoke: `message`, `verdict` or `decision`; `question` of a person with the claim, and its `answer`."""
+    """How it spoke: `message`, `comment`, `verdict` or `decision`; `question` of a person with the claim, and its
+    `answer`; `asked` by a reviewer whose claim has ended."""
     turn: str | None = None
     """The `Side` that has something to do; None when the review is over."""
     attention: str | None = None
@@ -390,9 +394,19 @@ class Review(NamedTuple):
         return None if self.held else self.attention
 
     @property
+    def is_unanswered(self) -> bool:
+        """Whether a reviewer said something that the proposer has not answered; a counter-patch is decided instead."""
+        return self.speaker == "reviewer" and self.speaker_kind in _ASKS
+
+    @property
     def is_asked(self) -> bool:
-        """Whether a person asked something whose claim ran out, and the proposer has not answered."""
-        return self.awaits_person is not None and self.speaker_kind == "question"
+        """Whether it is unanswered, and whose claim it was has ended."""
+        return self.state == State.PENDING and self.is_unanswered
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether a counter-patch waits for the proposer."""
+        return self.counter_patch_status == "pending"
 
     @property
     def held(self) -> bool:
@@ -476,10 +490,11 @@ def whose_turn(review: Review) -> Side | None:
             return None
         case State.PENDING:
             # Who waits for a verdict hears that there will be none before a person has looked.
-            waits = review.counter_patch_status == "pending" or review.attention is not None
+            waits = review.is_undecided or review.is_asked or review.attention is not None
             return "proposer" if waits else "reviewer"
         case State.CLAIMED | State.IN_REVIEW:
-            return "proposer" if review.speaker == "reviewer" else "reviewer"
+            waits = review.speaker == "reviewer" or (review.is_undecided and not answer_due)
+            return "proposer" if waits else "reviewer"
         case State.CHANGES_REQUESTED | State.APPROVED:
             return "reviewer" if answer_due else "proposer"
         case _:
@@ -497,7 +512,6 @@ def next_action(review: Review) -> NextAction:
 
 
 def _next_action(review: Review) -> NextAction:  # noqa: PLR0911 one line a state reads best
-    undecided = review.counter_patch_status == "pending"
     match review.state:
         case State.CLOSED:
             return "none"
@@ -505,20 +519,18 @@ def _next_action(review: Review) -> NextAction:  # noqa: PLR0911 one line a stat
             return "escalate" if review.attention else _CHECKED.get(review.checks, "apply_and_close")
         case State.REJECTED:
             return "revert"
+        case _ if review.is_undecided:
+            return "decide_counter_patch"
         case State.PENDING:
-            if undecided:
-                return "decide_counter_patch"
             if review.by_checks and review.checks == "failed":
                 return "revise"
             return "answer_message" if review.is_asked else "escalate" if review.attention else "wait"
         case _ if review.turn != "proposer":
             return "wait"
         case State.CHANGES_REQUESTED:
-            if undecided:
-                return "decide_counter_patch"
             return "escalate" if review.attention or review.is_stopped else "revise"
         case _:
-            return "decide_counter_patch" if undecided else "answer_message"
+            return "answer_message"
 
 
 VOLATILE = frozenset({"lease_expires_at", "leases"})

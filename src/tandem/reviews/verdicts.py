@@ -27,8 +27,17 @@ from tandem.reviews.claim_rules import decides_for_all
 from tandem.reviews.claims import admit, contested, take, would_claim
 from tandem.reviews.context import Decision, Services, is_by_person, is_proved, tell, threshold_of
 from tandem.reviews.requests import SubmitVerdict, WithdrawApproval
-from tandem.reviews.rounds import Round, Verdict, objected, record_speaker, reset_turn, verdict_on, with_turn
-from tandem.reviews.rules import Action, Review, State, allowed_actions, allowed_targets, step
+from tandem.reviews.rounds import (
+    Round,
+    Verdict,
+    left_asked,
+    objected,
+    record_speaker,
+    reset_turn,
+    verdict_on,
+    with_turn,
+)
+from tandem.reviews.rules import ASKED, Action, Review, State, allowed_actions, allowed_targets, step
 from tandem.reviews.writing import Rows
 from tandem.rulings import proof
 from tandem.store.base import Unit
@@ -240,6 +249,9 @@ def _decided(
     waits = _waits_for_person(unit, services, caller, before, given.reviewer_id)
     before = _seated(unit, services, caller, before, given, is_proved=is_proved)
     own, now, verdict = given.claim_generation, given.created_at, given.verdict
+    if verdict == APPROVED and own == before.claim_generation and before.speaker_kind != ASKED:
+        # Who approves waits for no answer any more.
+        before = reset_turn(before)
     completes = verdict == APPROVED and is_last and waits is None and not seats.missing(before)
     # Of two objections the harsher one is the review's.
     counts = verdict in _OBJECTIONS and (before.ends_as, verdict) != (State.REJECTED, State.CHANGES_REQUESTED)
@@ -293,8 +305,11 @@ def _said(before: Review, after: Review, given: Verdict, ruling: findings.Ruling
     """The review after a verdict spoke; words from beside the main claim are no part of its discussion."""
     if after.held and (after.claim_generation, before.claim_generation) != (given.claim_generation,) * 2:
         said = with_turn(after if given.verdict == APPROVED else objected(after))
+    elif after.state == State.PENDING and given.verdict == APPROVED and before.is_unanswered:
+        said = left_asked(after)
     else:
-        said = record_speaker(after, "reviewer", ruling.how)
+        is_comment = after.held and (given.verdict, ruling.how) == (COMMENT, "verdict")
+        said = record_speaker(after, "reviewer", COMMENT if is_comment else ruling.how)
     return said._replace(objections=0) if ruling.goes_on else said
 
 
