@@ -210,6 +210,33 @@ def test_a_comment_that_is_left_alone_stays_told_too(project: Checked) -> None:
     assert told(project, review) == ("wait", None)
 
 
+@ON_BOTH_DATABASES
+def test_a_finding_that_is_left_when_all_approvals_are_given_is_the_proposers_to_answer(project: Checked) -> None:
+    have(project, TWO)
+    review, digest = project.submitted(diff=edited())
+    project.approved_by(review, "codex")
+    claims = {who: project.claim(review, who) for who in ("codex", "gemini")}
+    assert verdict(project, review, "gemini", "approved", claims["gemini"])["data"]["status"] == "claimed"
+    finding = [{"file": "a.txt", "line": 2, "severity": "blocker", "claim": "It is wrong."}]
+    verdict(project, review, "codex", "comment", claims["codex"], findings=finding)
+    released = project.do("release_claim", review_id=review, claim_generation=claims["codex"])
+    assert released["status"] == "changes_requested"
+    status = project.status(review)
+    assert (*told(project, review), status["missing"]) == ("revise", "revise", [])
+    assert "open findings keep the gate closed: blocker, a.txt:2, by codex" in status["verdict_reason"]
+    assert "answer_finding" in status["message"]
+    assert allowed(project, digest) == (False, None)
+    [found] = project.do("list_findings", review_id=review)["findings"]
+    answer = {"finding_id": found["finding_id"], "answer": "refuted", "reason": "It is right."}
+    with Desk(project.url, project.project, agent=PROPOSER) as proposer:
+        proposer.do("answer_finding", review_id=review, **answer)
+    assert project.status(review)["status"] == "pending"
+    answers = [{"finding_id": found["finding_id"], "answer": "upheld"}]
+    given = verdict(project, review, "codex", "approved", project.claim(review, "codex"), answers=answers)
+    assert (given["data"]["status"], allowed(project, digest)) == ("approved", (True, None))
+    project.broker.assert_intact()
+
+
 def test_an_unknown_name_is_asked_for_no_proof_where_no_person_is_needed(project: Checked) -> None:
     review, claims = begun(project, "gemini", policy=TWO)
     # Beside it `agent:codex` is left.

@@ -122,15 +122,15 @@ def verdict_on(
     return Verdict(verdict_id, review.id, 0, review.round, review.claim_generation, verdict, reason, reviewer, now_us)
 
 
-def approved_by(review: Review, given: Verdict) -> Review:
-    """The review with a verdict as the approval of its current round; its state is the caller's."""
+def decided_by(review: Review, given: Verdict) -> Review:
+    """The review with a verdict that decides its current round; its state is the caller's."""
     return review._replace(
         verdict=given.verdict,
         verdict_reason=given.reason,
         verdict_id=given.id,
         verdict_by=given.reviewer_id,
         decided_at=given.created_at,
-        approved_round=given.round,
+        approved_round=given.round if given.verdict == "approved" else None,
     )
 
 

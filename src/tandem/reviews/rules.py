@@ -87,6 +87,8 @@ class Action(StrEnum):
     """reviewer: `submit_verdict` with `approved`, where the policy needs somebody else's approval, too"""
     APPROVE_BY_RULE = "approve_by_rule"
     """broker: the checks passed, and the policy needs nothing else"""
+    KEEP_BACK = "keep_back"
+    """broker: nothing else is missing, and open findings were left"""
     WAIVE = "waive"
     """person: `waive_requirement`, where others are still missing, or it is approved already"""
     APPROVE_BY_WAIVER = "approve_by_waiver"
@@ -190,6 +192,7 @@ TABLE: dict[Action, dict[State, Step]] = {
     Action.APPROVE: _held(Step(_S.APPROVED, guard=Guard.HOLDER)),
     Action.TAKE_SEAT: _held(Step(_S.PENDING, new_generation=True, guard=Guard.HOLDER)),
     Action.APPROVE_BY_RULE: {_S.PENDING: Step(_S.APPROVED)},
+    Action.KEEP_BACK: {_S.PENDING: Step(_S.CHANGES_REQUESTED)},
     Action.WAIVE: dict.fromkeys((_S.PENDING, *_HELD, _S.APPROVED), _STAYS),
     Action.APPROVE_BY_WAIVER: {_S.PENDING: Step(_S.APPROVED), **_held(Step(_S.APPROVED, new_generation=True))},
     Action.REQUEST_CHANGES: _held(Step(_S.CHANGES_REQUESTED, guard=Guard.HOLDER)),
@@ -219,9 +222,16 @@ TABLE: dict[Action, dict[State, Step]] = {
 
 
 _OF_POLICY = frozenset(
-    {Action.CLAIM_BESIDE, Action.HAND_ON, Action.APPROVE_BY_RULE, Action.WAIVE, Action.APPROVE_BY_WAIVER}
+    {
+        Action.CLAIM_BESIDE,
+        Action.HAND_ON,
+        Action.APPROVE_BY_RULE,
+        Action.KEEP_BACK,
+        Action.WAIVE,
+        Action.APPROVE_BY_WAIVER,
+    }
 )
-"""These happen only where a project has a policy: no refusal offers them."""
+"""These happen only where several have to do with a review: no refusal offers them."""
 
 
 class Review(NamedTuple):

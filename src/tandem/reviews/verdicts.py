@@ -30,6 +30,7 @@ from tandem.reviews.requests import SubmitVerdict, WithdrawApproval
 from tandem.reviews.rounds import (
     Round,
     Verdict,
+    decided_by,
     left_asked,
     objected,
     record_speaker,
@@ -423,19 +424,13 @@ def _same_round(review: Review, known: Review) -> int:
 def _withdrawn(before: Review, given: Verdict) -> Review:
     """The review without its approval."""
     found = step(Action.WITHDRAW_APPROVAL, before)
-    withdrawn = before._replace(
+    withdrawn = decided_by(before, given)._replace(
         state=found.to or before.state,
         outcome=found.outcome,
-        approved_round=None,
         seats=None,
         waived=None,
         owed_until=None,
         attention=None,
-        verdict=given.verdict,
-        verdict_reason=given.reason,
-        verdict_id=given.id,
-        verdict_by=given.reviewer_id,
-        decided_at=given.created_at,
         updated_at=given.created_at,
     )
     return with_turn(objected(withdrawn))
