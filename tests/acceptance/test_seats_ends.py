@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,11 @@ import pytest
 from tandem.core.clock import DAY_US, isoformat
 from tandem.rulings import proof
 from tests.acceptance.checking import Checked, check, checked
-from tests.acceptance.reviewing import PROPOSER, WHY, Desk, edited
+from tests.acceptance.reviewing import PROPOSER, WHY, AgentDesk, Desk, edited
 from tests.acceptance.test_policy import BOTH, DOCUMENTS, allowed, have
 from tests.acceptance.test_seats import TWO, begun, verdict
 from tests.broker import BrokerProcess
+from tests.commandline import ShellInside
 from tests.databases import ON_BOTH_DATABASES
 
 UNTIL = isoformat(time.time_ns() // 1000 + DAY_US)
@@ -129,20 +131,55 @@ def test_what_is_approved_by_its_checks_is_its_proposers_turn(tmp_path: Path) ->
         assert (status["status"], status["turn"]) == ("approved", "proposer")
 
 
-def test_who_withdraws_one_of_several_approvals_hears_how(project: Checked) -> None:
-    review, claims = begun(project, "gemini", "codex")
+def withdrawn(project: Checked, review: str, who: str, **more: Any) -> dict[str, Any]:
+    """Somebody withdraws their approval; the envelope."""
+    return project.call("withdraw_approval", review_id=review, reason=WHY, withdrawn_by=who, **more)
+
+
+@ON_BOTH_DATABASES
+def test_one_of_several_approvals_is_withdrawn_and_the_others_stay(project: Checked) -> None:
+    three = '[[rule]]\nneeds = ["agent", "agent:codex", "person"]\n'
+    review, claims = begun(project, "gemini", "codex", policy=three)
     verdict(project, review, "gemini", "approved", claims["gemini"])
-    withdrawal = {"review_id": review, "reason": WHY, "withdrawn_by": "gemini"}
-    for when in (True, False):
-        refused = project.call("withdraw_approval", **withdrawal)["error"]
-        assert refused["code"] == "INVALID_TRANSITION"
-        assert "claim_review" in refused["message"]
-        assert ("once no one holds" in refused["message"]) is when
-        if when:
-            project.do("release_claim", review_id=review, claim_generation=claims["codex"])
-    asked = {"review_id": review, "verdict": "changes_requested", "reviewer_id": "gemini", "reason": WHY, "claim": True}
-    assert project.do("submit_verdict", **asked)["status"] == "changes_requested"
-    assert len(project.status(review)["missing"]) == 2
+    for who in ("opencode", "operator", "codex"):
+        assert withdrawn(project, review, who)["error"]["code"] == "INVALID_TRANSITION"
+    # While others are at work its seat is free at once, and their claims go on.
+    assert withdrawn(project, review, "gemini")["data"]["status"] == "claimed"
+    status = project.status(review)
+    assert (len(status["missing"]), status["verdict"], status["verdict_reason"]) == (3, "comment", WHY)
+    assert project.claim(review, "opencode") > claims["codex"]
+    given = verdict(project, review, "codex", "approved", claims["codex"])
+    assert given["data"]["status"] == "claimed"
+    assert project.approved_by(review, "opencode")["data"]["status"] == "pending"
+    # Once a person's alone is missing that is waited for, and no more when an agent's is missing again.
+    assert project.status(review)["attention"]
+    assert withdrawn(project, review, "opencode")["data"]["status"] == "pending"
+    assert withdrawn(project, review, "opencode")["error"]["code"] == "INVALID_TRANSITION"
+    status = project.status(review)
+    assert (status["attention"], len(status["missing"]), status["objections"]) == (None, 2, 0)
+    event = project.events(review)[-1]
+    assert (event["kind"], event["data"]["approved_by"]) == ("approval_withdrawn", "opencode")
+    assert project.approved_by(review, "opencode")["data"]["status"] == "pending"
+    assert project.approved_by(review, "ann", proved=True)["data"]["status"] == "approved"
+    project.broker.assert_intact()
+
+
+def test_an_agent_withdraws_its_own_approval_over_mcp_and_at_the_command_line(project: Checked) -> None:
+    have(project, TWO)
+    review, _ = project.submitted(diff=edited())
+    shell, asked = ShellInside(project.url, project.repo.root), {"review_id": review, "reason": WHY}
+
+    def by_command() -> None:
+        command = ("review", "withdraw", review, "--reason", WHY, "--withdrawn-by", "gemini")
+        ended = shell.run(*command, CLAUDECODE="1")
+        assert ended.status == 0, ended.stderr
+
+    with AgentDesk(project.url, project.project) as agents:
+        for withdraw in (partial(agents.do, "withdraw_approval", **asked, withdrawn_by="gemini"), by_command):
+            project.approved_by(review, "gemini")
+            assert len(project.status(review)["missing"]) == 1
+            withdraw()
+            assert len(project.status(review)["missing"]) == 2
 
 
 def told(project: Checked, review: str) -> tuple[str, str | None]:

@@ -103,6 +103,8 @@ class Action(StrEnum):
     """proposer: `reject_counter_patch`"""
     WITHDRAW_APPROVAL = "withdraw_approval"
     """who approved, or an operator: `withdraw_approval`"""
+    WITHDRAW_SEAT = "withdraw_seat"
+    """who approved, while others still have to: `withdraw_approval`"""
     CONTEST = "contest"
     """proposer: `answer_finding`, once all findings are refuted or deferred"""
     CLOSE = "close"
@@ -208,6 +210,7 @@ TABLE: dict[Action, dict[State, Step]] = {
         # Only one that ended approved; it then ends withdrawn.
         _S.CLOSED: Step(outcome="withdrawn"),
     },
+    Action.WITHDRAW_SEAT: {_S.PENDING: _STAYS, **_held(_STAYS)},
     Action.CONTEST: {_S.CHANGES_REQUESTED: Step(_S.PENDING)},
     Action.CLOSE: {
         _S.PENDING: _WITHDRAWN,
@@ -229,6 +232,7 @@ _OF_POLICY = frozenset(
         Action.KEEP_BACK,
         Action.WAIVE,
         Action.APPROVE_BY_WAIVER,
+        Action.WITHDRAW_SEAT,
     }
 )
 """These happen only where several have to do with a review: no refusal offers them."""

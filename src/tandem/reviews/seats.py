@@ -396,6 +396,13 @@ def left(review: Review, names: Names) -> Review:
     return review._replace(seats=_stored(one for one in filled(review) if not names.include(one.by)))
 
 
+def withdrawn(review: Review, names: Names) -> Review:
+    """The review whose approval by somebody is missing again; a person is waited for only if theirs alone is."""
+    after = marked(left(review, names))
+    is_waited = review.attention is None or review.attention == waits(review)
+    return with_turn(after._replace(attention=waits(after) if is_waited else review.attention))
+
+
 def _stored(seats: Iterable[Seat]) -> str | None:
     """Seats as JSON; None if there is none."""
     listed = [tuple(one) for one in seats]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, replace
 
+from tandem.contract.access import Names
 from tandem.contract.caller import Caller
 from tandem.errors import (
     AlreadyLanded,
@@ -353,6 +354,9 @@ async def withdraw_approval(services: Services, caller: Caller, request: Withdra
         for participant in services.participants:
             participant.check_withdrawal(unit, before)
         actor = _withdrawer(before, caller, request)
+        if (names := _of_one_seat(before, caller, request)) is not None:
+            written = _seat_withdrawn(unit, before, names, actor, verdict_id, reason, services.clock.now_us())
+            return views.answer(ApprovalWithdrawn, services.waits, unit, written, commits=(), branches=())
         number = _same_round(before, known)
         current = reviews.get_round(unit, before.id, number)
         # The decision that stands from now on, for readers of the discussion.
@@ -378,16 +382,38 @@ async def withdraw_approval(services: Services, caller: Caller, request: Withdra
     return await transact(services, caller, work)
 
 
+def _of_one_seat(review: Review, caller: Caller, request: WithdrawApproval) -> Names | None:
+    """Whose approval is one of several that open nothing yet; None where the review is decided, or it is no one's."""
+    # Of a caller and the name that it states the latter alone: each holds one seat.
+    names = Names.of(request.withdrawn_by or caller.agent, by_token=caller.access is not None)
+    is_open = review.held or review.state == State.PENDING
+    return names if is_open and seats.holds(review, names) else None
+
+
+def _seat_withdrawn(
+    unit: Unit, before: Review, names: Names, actor: str, verdict_id: str, reason: str, now_us: int
+) -> Review:
+    """The review without one of its approvals, and a comment that says why; the others stay."""
+    step(Action.WITHDRAW_SEAT, before)
+    given = verdict_on(before, verdict_id, COMMENT, reason, actor, now_us)
+    after = seats.withdrawn(before, names)._replace(updated_at=now_us)
+    if before.ends_as is None:
+        after = after._replace(verdict=given.verdict, verdict_reason=reason, verdict_id=given.id)
+    return writing.change_review(
+        unit,
+        before,
+        after,
+        actor=actor,
+        kind=EventKind.APPROVAL_WITHDRAWN,
+        data={"reason": reason, "round": before.round, "digest": before.digest, "approved_by": actor},
+        rows=Rows(verdict=given),
+    )
+
+
 def _withdrawer(review: Review, caller: Caller, request: WithdrawApproval) -> str:
-    """Who withdraws, if the review is approved and it is theirs to withdraw."""
-    if seats.holds(review, caller.names(request.withdrawn_by)) and (review.held or review.state == State.PENDING):
-        when = ", once no one holds the review" if review.held else ""
-        raise InvalidTransition(
-            f"Your approval is one of several, and opens nothing yet. To end it, claim it{when}, and ask for"
-            " changes (claim_review, then submit_verdict).",
-            review_id=review.id,
-            status=review.state,
-        )
+    """Who withdraws, if it is approved, by them or for now, and theirs to withdraw."""
+    if _of_one_seat(review, caller, request) is not None:
+        return request.withdrawn_by or caller.operator
     step(Action.WITHDRAW_APPROVAL, review)
     if review.approved_round is None:
         raise InvalidTransition(
