@@ -64,9 +64,9 @@ class Action(StrEnum):
     CLAIM_NEXT = "claim_next"
     """reviewer: `claim_review` without `review_id`"""
     CLAIM_BESIDE = "claim_beside"
-    """reviewer: `claim_review`, where the policy needs more approvals than those at work can give"""
+    """reviewer: `claim_review`, where more approvals are needed than those at work can give"""
     HAND_ON = "hand_on"
-    """broker: the claim ended, and the oldest one beside it goes on in its place"""
+    """broker: the claim ended, and the oldest one beside it that votes goes on in its place"""
     RENEW = "renew"
     """reviewer: `renew_claim`"""
     RELEASE = "release"
@@ -356,13 +356,13 @@ class Review(NamedTuple):
     looked: str | None = None
     """The pool's profiles that had their turn at this round, and take it no more, as JSON; None while it is none."""
     at_work: str | None = None
-    """Under a policy all claims that are held, oldest first, as JSON; `reviewer_id` has the first of them."""
+    """Where several may be held, all claims that are, oldest first, as JSON; `reviewer_id` has the first that votes."""
     leases: str | None = None
     """When those beside the first one end unless they are renewed, by their numbers, as JSON; no event restores it."""
     generations: int = 0
     """The highest number of a claim that was given beside another."""
     seats_free: int = 0
-    """How many approvals are missing that agents may claim although it is held."""
+    """How many approvals agents may claim although it is held."""
     ends_as: str | None = None
     """The state that an objection gives it once the last claim has ended; None without one."""
 

@@ -292,6 +292,8 @@ def may_join(review: Review, seat: Seat, names: Names) -> bool:
     those = claims.at_work(review)
     if not review.held or not those or review.ends_as is not None or any(names.include(one.holder) for one in those):
         return False
+    if not claims.voting(those):
+        return holds(review, names) or gives(review, seat, names)
     if holds(review, names) and not _proves(review, seat, names):
         return False
     taking, others = _taking(review), left(review, names)
@@ -308,6 +310,8 @@ def _asks_person(review: Review) -> bool:
 def marked(review: Review) -> Review:
     """The review with the number of seats that agents may claim beside those at work."""
     is_open = review.held and review.at_work is not None and review.ends_as is None
+    if is_open and review.needs is None:
+        return review._replace(seats_free=int(not claims.voting(claims.at_work(review))))
     left = _left_with(review, *_taking(review)) if is_open else ()
     return review._replace(seats_free=sum(not one.word.startswith(_OF_PERSONS) for one in left))
 
@@ -322,7 +326,7 @@ def free_for(review: Review, seat: Seat) -> int:
 def _taking(review: Review) -> tuple[Seat, ...]:
     """The seats that those at work would fill."""
     known = {one.by for one in filled(review)}
-    return tuple(Seat(*one.seat) for one in claims.at_work(review) if one.holder not in known)
+    return tuple(Seat(*one.seat) for one in claims.voting(claims.at_work(review)) if one.holder not in known)
 
 
 def check(review: Review, seat: Seat, names: Names) -> None:

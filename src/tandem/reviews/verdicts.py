@@ -92,7 +92,7 @@ async def submit_verdict(services: Services, caller: Caller, request: SubmitVerd
         before, own = _claimed(unit, services, before, caller, request)
         reviewer, current = _admit(unit, own, asked, request, caller)
         given = verdict_on(own, verdict_id, asked, request.reason, reviewer, services.clock.now_us())
-        is_last = before.ends_as is None and not claims.beside(before, own.claim_generation)
+        is_last = before.ends_as is None and not claims.voting(claims.beside(before, own.claim_generation))
         others = 0 if is_last else before.round
         ruling = findings.ruled(unit, services, before, caller, request, given, prepared, others_round=others)
         verdict, given = ruling.verdict, replace(given, verdict=ruling.verdict)
@@ -244,7 +244,7 @@ def _decided(
 ) -> Review:
     """The review as a verdict leaves it, with the seat that it took.
 
-    `is_last` says that no other claim is held, and no other holder objected to this round.
+    `is_last` says that no other with a vote holds a claim, and no other holder objected to this round.
     """
     if ruling.looked is not None:
         return _advised(before, given, ruling.looked)
@@ -259,7 +259,7 @@ def _decided(
     counts = verdict in _OBJECTIONS and (before.ends_as, verdict) != (State.REJECTED, State.CHANGES_REQUESTED)
     if verdict == COMMENT and not ruling.attention:
         changed = _commented(services, before, own, now)
-    elif claims.beside(before, own):
+    elif claims.voting(claims.beside(before, own)):
         ends = before._replace(ends_as=verdict) if counts else before
         changed = claims.end_one(ends, own, step(_ACTIONS[verdict] if counts else Action.TAKE_SEAT, before), now)
     elif completes or counts:
