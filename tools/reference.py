@@ -309,10 +309,10 @@ def life_cycle() -> str:
         table(("action", *(f"`{state}`" for state in State)), rows),
         table(("who", "meaning"), ((_guard(guard), guards[guard]) for guard in Guard if guard in guards)),
         "While a review is claimed, `claim_review` by its holder answers with the same claim, renewed; others are "
-        "answered `ALREADY_CLAIMED`. Under a policy that needs more, others get a claim beside it (`claim_beside`, "
-        "[the policy](policy.md#reviewers-at-the-same-time)): when one of several claims ends, the review stays held, "
-        "and the last one ends it as an objection said. Nobody gives the verdict on content that they wrote, nor "
-        "accepts their own counter-patch (`SELF_APPROVAL`).",
+        "answered `ALREADY_CLAIMED`. Under a policy that needs more, or where its reviewer has no vote, others get a "
+        "claim beside it (`claim_beside`, [the policy](policy.md#reviewers-at-the-same-time)): when one of several "
+        "claims ends, the review stays held, and the last one ends it as an objection said. Nobody gives the verdict "
+        "on content that they wrote, nor accepts their own counter-patch (`SELF_APPROVAL`).",
     )
 
 

@@ -288,7 +288,8 @@ class OpenFindings(TandemError):
 class AlreadyClaimed(TandemError):
     """Another reviewer holds the claim; `details.reviewer_id` says who.
 
-    Claim another review, or wait until `details.reviewer_id` releases this one.
+    Claim another review, or wait until `details.reviewer_id` releases this one. A person takes over (`take_over`) what
+    reviewers of a pool hold.
     """
 
     code = "ALREADY_CLAIMED"

@@ -153,10 +153,14 @@ class PolicyMachine(RuleBasedStateMachine):
                 assert status["beside"] == []
                 self.objected.remove(review)
 
-    @rule(review=reviews)
-    def withdraw(self, review: str) -> None:
-        if self.project.call("withdraw_approval", review_id=review, reason=WHY, withdrawn_by="operator")["ok"]:
-            self.seats[review] = {}
+    @rule(review=reviews, who=st.sampled_from(("operator", *WHO)))
+    def withdraw(self, review: str, who: str) -> None:
+        """All approvals end with one that was the review's; before that only the caller's own."""
+        is_approved = self.project.status(review)["status"] == "approved"
+        if self.project.call("withdraw_approval", review_id=review, reason=WHY, withdrawn_by=who)["ok"]:
+            kept = {} if is_approved else self.seats[review]
+            self.seats[review] = {name: given for name, given in kept.items() if name != who}
+            assert is_approved or len(self.seats[review]) < len(kept)
 
     @invariant()
     def p2_the_gate_is_open_for_what_has_all_that_is_needed_now(self) -> None:

@@ -123,6 +123,68 @@ def test_p1_the_profiles_of_a_policy_review_at_the_same_time_after_the_one_witho
 
 
 @ON_BOTH_DATABASES
+@pytest.mark.parametrize("needs", [(), ("agent", "agent:codex")])
+def test_outside_agents_and_people_claim_beside_an_adviser(
+    shop: Desk, repo: Sandbox, staff: Staff, needs: tuple[str, ...]
+) -> None:
+    if needs:
+        have(repo, *needs)
+    steward = staff(STYLE, ADVICE, max_pool_size=3)
+    review = shop.put_up(diff=edited())
+    advice = shop.claim(review, adviser := member(steward, "advice"))
+    # The pool's own wait for it.
+    assert team(steward) == ["advice"]
+    assert claimed(shop, "opencode") == review
+    status = shop.status(review)
+    assert (status["reviewer_id"], status["beside"]) == ("opencode", [adviser])
+    assert shop.claim(review, adviser) == advice
+    shop.say(review, "reviewer", reviewer_id="opencode")
+    shop.say(review, "proposer")
+    assert shop.do("renew_claim", review_id=review, claim_generation=advice)["claim_generation"] == advice
+    refused = shop.call("claim_review", review_id=review, reviewer_id="gemini")["error"]
+    assert refused["code"] == "ALREADY_CLAIMED"
+    shop.do("release_claim", review_id=review, claim_generation=status["claim_generation"])
+    assert shop.status(review)["reviewer_id"] == adviser
+    generation = shop.claim(review, "ann")
+    if needs:
+        assert shop.verdict(review, "approved", generation)["status"] == "claimed"
+        generation = shop.claim(review, "codex")
+    # No one waits for the adviser's end.
+    assert shop.verdict(review, "approved", generation)["status"] == "approved"
+    asked = {"review_id": review, "verdict": "comment", "reason": "Late.", "claim_generation": advice}
+    assert shop.call("submit_verdict", **asked)["error"]["code"] == "STALE_CLAIM"
+    shop.do("close_review", review_id=review)
+
+
+@ON_BOTH_DATABASES
+def test_an_adviser_beside_others_adds_its_findings_and_holds_up_no_objection(shop: Desk, staff: Staff) -> None:
+    steward = staff(ADVICE)
+    review = shop.put_up(diff=edited())
+    advice = shop.claim(review, member(steward, "advice"))
+    generation = shop.claim(review, "gemini")
+    assert shop.verdict(review, "comment", advice, findings=[FOUND])["status"] == "claimed"
+    assert found(shop, review)[0]["blocking"] is False
+    assert shop.verdict(review, "approved", generation)["status"] == "approved"
+    other = shop.put_up(diff=edited(line=5))
+    shop.claim(other, member(steward, "advice"))
+    assert shop.verdict(other, "changes_requested", shop.claim(other, "gemini"))["status"] == "changes_requested"
+    assert shop.status(other)["beside"] == []
+
+
+def test_who_may_not_claim_what_is_held_hears_the_ways_that_there_are(shop: Desk, staff: Staff) -> None:
+    review = shop.put_up(diff=edited())
+    generation = shop.claim(review, "gemini")
+    refused = shop.call("claim_review", review_id=review, reviewer_id="ann")["error"]["message"]
+    assert "wait until it is released, by get_review_status with wait" in refused
+    assert "--take-over" not in refused
+    shop.do("release_claim", review_id=review, claim_generation=generation)
+    shop.claim(review, member(staff(STYLE), "style"))
+    refused = shop.call("claim_review", review_id=review, reviewer_id="ann")["error"]["message"]
+    assert f"tandem review claim {review} --take-over" in refused
+    assert shop.do("claim_review", review_id=review, reviewer_id="ann", take_over=True)["review_id"] == review
+
+
+@ON_BOTH_DATABASES
 def test_a_free_seat_of_a_held_review_asks_for_a_profile_that_would_fill_it(
     shop: Desk, repo: Sandbox, staff: Staff
 ) -> None:

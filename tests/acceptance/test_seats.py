@@ -268,6 +268,7 @@ def test_p5_the_lease_of_each_claim_ends_by_itself(
             while not done.wait(LEASE_SECONDS / 4):
                 project.do("renew_claim", review_id=review, claim_generation=claims[kept])
 
+        project.say(review, "reviewer", reviewer_id="gemini")
         renewing = threading.Thread(target=renew)
         renewing.start()
         log = {"review_id": review, "kind": "review_reclaimed"}
@@ -277,7 +278,7 @@ def test_p5_the_lease_of_each_claim_ends_by_itself(
         renewing.join()
         assert event["data"]["reviewer_id"] == lost
         status = project.status(review)
-        assert (status["status"], status["reviewer_id"], status["beside"]) == ("claimed", kept, [])
+        assert (status["reviewer_id"], status["beside"], status["next_action"]) == (kept, [], "answer_message")
         assert verdict(project, review, lost, "approved", claims[lost])["error"]["code"] == "STALE_CLAIM"
         assert verdict(project, review, kept, "approved", claims[kept])["data"]["status"] == "pending"
         project.broker.assert_intact()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,11 @@ import pytest
 from tandem.core.clock import DAY_US, isoformat
 from tandem.rulings import proof
 from tests.acceptance.checking import Checked, check, checked
-from tests.acceptance.reviewing import PROPOSER, WHY, Desk, edited
+from tests.acceptance.reviewing import PROPOSER, WHY, AgentDesk, Desk, edited
 from tests.acceptance.test_policy import BOTH, DOCUMENTS, allowed, have
 from tests.acceptance.test_seats import TWO, begun, verdict
 from tests.broker import BrokerProcess
+from tests.commandline import ShellInside
 from tests.databases import ON_BOTH_DATABASES
 
 UNTIL = isoformat(time.time_ns() // 1000 + DAY_US)
@@ -129,20 +131,147 @@ def test_what_is_approved_by_its_checks_is_its_proposers_turn(tmp_path: Path) ->
         assert (status["status"], status["turn"]) == ("approved", "proposer")
 
 
-def test_who_withdraws_one_of_several_approvals_hears_how(project: Checked) -> None:
-    review, claims = begun(project, "gemini", "codex")
+def withdrawn(project: Checked, review: str, who: str, **more: Any) -> dict[str, Any]:
+    """Somebody withdraws their approval; the envelope."""
+    return project.call("withdraw_approval", review_id=review, reason=WHY, withdrawn_by=who, **more)
+
+
+@ON_BOTH_DATABASES
+def test_one_of_several_approvals_is_withdrawn_and_the_others_stay(project: Checked) -> None:
+    three = '[[rule]]\nneeds = ["agent", "agent:codex", "person"]\n'
+    review, claims = begun(project, "gemini", "codex", policy=three)
     verdict(project, review, "gemini", "approved", claims["gemini"])
-    withdrawal = {"review_id": review, "reason": WHY, "withdrawn_by": "gemini"}
-    for when in (True, False):
-        refused = project.call("withdraw_approval", **withdrawal)["error"]
-        assert refused["code"] == "INVALID_TRANSITION"
-        assert "claim_review" in refused["message"]
-        assert ("once no one holds" in refused["message"]) is when
-        if when:
-            project.do("release_claim", review_id=review, claim_generation=claims["codex"])
-    asked = {"review_id": review, "verdict": "changes_requested", "reviewer_id": "gemini", "reason": WHY, "claim": True}
-    assert project.do("submit_verdict", **asked)["status"] == "changes_requested"
-    assert len(project.status(review)["missing"]) == 2
+    for who in ("opencode", "operator", "codex"):
+        assert withdrawn(project, review, who)["error"]["code"] == "INVALID_TRANSITION"
+    # While others are at work its seat is free at once, and their claims go on.
+    assert withdrawn(project, review, "gemini")["data"]["status"] == "claimed"
+    status = project.status(review)
+    assert (len(status["missing"]), status["verdict"], status["verdict_reason"]) == (3, "comment", WHY)
+    assert project.claim(review, "opencode") > claims["codex"]
+    given = verdict(project, review, "codex", "approved", claims["codex"])
+    assert given["data"]["status"] == "claimed"
+    assert project.approved_by(review, "opencode")["data"]["status"] == "pending"
+    # Once a person's alone is missing that is waited for, and no more when an agent's is missing again.
+    assert project.status(review)["attention"]
+    assert withdrawn(project, review, "opencode")["data"]["status"] == "pending"
+    assert withdrawn(project, review, "opencode")["error"]["code"] == "INVALID_TRANSITION"
+    status = project.status(review)
+    assert (status["attention"], len(status["missing"]), status["objections"]) == (None, 2, 0)
+    event = project.events(review)[-1]
+    assert (event["kind"], event["data"]["approved_by"]) == ("approval_withdrawn", "opencode")
+    assert project.approved_by(review, "opencode")["data"]["status"] == "pending"
+    assert project.approved_by(review, "ann", proved=True)["data"]["status"] == "approved"
+    project.broker.assert_intact()
+
+
+def test_an_agent_withdraws_its_own_approval_over_mcp_and_at_the_command_line(project: Checked) -> None:
+    have(project, TWO)
+    review, _ = project.submitted(diff=edited())
+    shell, asked = ShellInside(project.url, project.repo.root), {"review_id": review, "reason": WHY}
+
+    def by_command() -> None:
+        command = ("review", "withdraw", review, "--reason", WHY, "--withdrawn-by", "gemini")
+        ended = shell.run(*command, CLAUDECODE="1")
+        assert ended.status == 0, ended.stderr
+
+    with AgentDesk(project.url, project.project) as agents:
+        for withdraw in (partial(agents.do, "withdraw_approval", **asked, withdrawn_by="gemini"), by_command):
+            project.approved_by(review, "gemini")
+            assert len(project.status(review)["missing"]) == 1
+            withdraw()
+            assert len(project.status(review)["missing"]) == 2
+
+
+def told(project: Checked, review: str) -> tuple[str, str | None]:
+    """What a proposer is asked to do about a review, by its status and by the inbox."""
+    found = project.do("get_inbox", person=PROPOSER, project=project.project)
+    why = [one["why"] for one in found["your_turn"] if one["review"]["review_id"] == review]
+    return project.status(review)["next_action"], next(iter(why), None)
+
+
+DECIDE, ANSWER = ("decide_counter_patch", "decide"), ("answer_message", "answer")
+
+
+@ON_BOTH_DATABASES
+@pytest.mark.parametrize("author", ["gemini", "codex"])
+def test_a_counter_patch_stays_told_while_others_go_on(project: Checked, author: str) -> None:
+    review, claims = begun(project, "gemini", "codex")
+    other = next(name for name in claims if name != author)
+    verdict(project, review, author, "comment", claims[author], counter_patch=edited(text="best"))
+    assert told(project, review) == DECIDE
+    verdict(project, review, other, "comment", claims[other])
+    assert told(project, review) == DECIDE
+    verdict(project, review, other, "approved", claims[other])
+    assert told(project, review) == DECIDE
+    project.do("release_claim", review_id=review, claim_generation=claims[author])
+    assert told(project, review) == DECIDE
+    project.claim(review, author)
+    assert told(project, review) == DECIDE
+    patch = project.status(review)["counter_patch_id"]
+    project.do("reject_counter_patch", review_id=review, counter_patch_id=patch)
+    assert told(project, review) == ("wait", None)
+    project.broker.assert_intact()
+
+
+@ON_BOTH_DATABASES
+def test_a_question_stays_told_until_it_is_answered_although_who_asked_is_gone(project: Checked) -> None:
+    review, claims = begun(project, "gemini", "codex")
+    project.say(review, "reviewer", reviewer_id="gemini")
+    # A counter-patch of somebody else is decided by itself.
+    verdict(project, review, "codex", "comment", claims["codex"], counter_patch=edited(text="best"))
+    assert told(project, review) == DECIDE
+    patch = project.status(review)["counter_patch_id"]
+    project.do("reject_counter_patch", review_id=review, counter_patch_id=patch)
+    assert told(project, review) == ANSWER
+    project.do("release_claim", review_id=review, claim_generation=claims["gemini"])
+    assert told(project, review) == ANSWER
+    verdict(project, review, "codex", "approved", claims["codex"])
+    assert (project.status(review)["status"], *told(project, review)) == ("pending", *ANSWER)
+    generation = project.claim(review, "opencode")
+    assert told(project, review) == ANSWER
+    # Who comes next need not wait for that answer.
+    project.say(review, "reviewer", reviewer_id="opencode")
+    project.say(review, "proposer")
+    assert told(project, review) == ("wait", None)
+    assert verdict(project, review, "opencode", "approved", generation)["data"]["status"] == "approved"
+    project.broker.assert_intact()
+
+
+def test_a_comment_that_is_left_alone_stays_told_too(project: Checked) -> None:
+    review, _ = project.submitted(diff=edited())
+    verdict(project, review, "gemini", "comment", project.claim(review, "gemini"))
+    claim = {"review_id": review, "claim_generation": project.status(review)["claim_generation"]}
+    project.do("release_claim", **claim)
+    assert told(project, review) == ANSWER
+    project.say(review, "proposer")
+    assert told(project, review) == ("wait", None)
+
+
+@ON_BOTH_DATABASES
+def test_a_finding_that_is_left_when_all_approvals_are_given_is_the_proposers_to_answer(project: Checked) -> None:
+    have(project, TWO)
+    review, digest = project.submitted(diff=edited())
+    project.approved_by(review, "codex")
+    claims = {who: project.claim(review, who) for who in ("codex", "gemini")}
+    assert verdict(project, review, "gemini", "approved", claims["gemini"])["data"]["status"] == "claimed"
+    finding = [{"file": "a.txt", "line": 2, "severity": "blocker", "claim": "It is wrong."}]
+    verdict(project, review, "codex", "comment", claims["codex"], findings=finding)
+    released = project.do("release_claim", review_id=review, claim_generation=claims["codex"])
+    assert released["status"] == "changes_requested"
+    status = project.status(review)
+    assert (*told(project, review), status["missing"]) == ("revise", "revise", [])
+    assert "open findings keep the gate closed: blocker, a.txt:2, by codex" in status["verdict_reason"]
+    assert "answer_finding" in status["message"]
+    assert allowed(project, digest) == (False, None)
+    [found] = project.do("list_findings", review_id=review)["findings"]
+    answer = {"finding_id": found["finding_id"], "answer": "refuted", "reason": "It is right."}
+    with Desk(project.url, project.project, agent=PROPOSER) as proposer:
+        proposer.do("answer_finding", review_id=review, **answer)
+    assert project.status(review)["status"] == "pending"
+    answers = [{"finding_id": found["finding_id"], "answer": "upheld"}]
+    given = verdict(project, review, "codex", "approved", project.claim(review, "codex"), answers=answers)
+    assert (given["data"]["status"], allowed(project, digest)) == ("approved", (True, None))
+    project.broker.assert_intact()
 
 
 def test_an_unknown_name_is_asked_for_no_proof_where_no_person_is_needed(project: Checked) -> None:

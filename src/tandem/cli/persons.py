@@ -205,8 +205,10 @@ def refuse_withdrawal(session: Session, request: dict[str, Any], name: str | Non
     mark, name = agent_mark(), request.get("withdrawn_by") or name
     if mark is None:
         return
-    approver = session.data("get_review_status", {"review_id": request["review_id"]})["reviewer_id"]
-    if approver != name:
+    status = session.data("get_review_status", {"review_id": request["review_id"]})
+    approver = status["reviewer_id"]
+    # Before it is decided the broker takes from each their own approval alone.
+    if approver != name and status["status"] in ("approved", "closed"):
         raise Forbidden(
             f"{approver} approved this, and {name or 'an agent'} runs this command ({mark} is set). Only {approver} or"
             f" a person withdraws that approval. Stop, and tell your person: tandem open {request['review_id']}",

@@ -351,7 +351,7 @@ COMMANDS: dict[str, Command] = {
         hidden=True,
     ),
     "review withdraw": Command(
-        "withdraw_approval", "Withdraw an approval: the gate no longer opens for it; what is committed stays. For who gave it, and for operators.",
+        "withdraw_approval", "Withdraw an approval: the gate no longer opens for it; what is committed stays. For who gave it, and for operators. While others are missing, only who gave an approval withdraws it; the others stay.",
         Parameter("review_id_argument", help="The review.", metavar="REVIEW_ID", completes="review", shows_default=False),
         Parameter("review_id", "--review-id", help="The review.", metavar="ID", hidden=True, completes="review", needed=True),
         Parameter("reason", "--reason", help="Why; required. Text, @FILE or - for standard input; @@ for a leading @.", metavar="TEXT", form="text"),

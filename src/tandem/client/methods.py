@@ -255,7 +255,7 @@ class Operations(ABC):
         reason: str | None = None,
         withdrawn_by: str | None = None,
     ) -> reviews_answers.ApprovalWithdrawn:
-        """Withdraw an approval: the gate no longer opens for it; what is committed stays. For who gave it, and for operators."""
+        """Withdraw an approval: the gate no longer opens for it; what is committed stays. For who gave it, and for operators. While others are missing, only who gave an approval withdraws it; the others stay."""
         return await self._operate("withdraw_approval", locals())
 
     async def waive_requirement(

@@ -28,6 +28,7 @@ from tandem.pool.rules import (
 )
 from tandem.reviews import queries as reviews
 from tandem.reviews import seats
+from tandem.reviews.claim_rules import at_work, voting
 from tandem.reviews.queries import Waiting
 from tandem.reviews.rules import Review
 from tandem.reviews.seats import Seat
@@ -128,7 +129,8 @@ def suits(pool: Pool, one: ProfileRules, waiting: Waiting, who: str = "") -> boo
         return False
     if one.paths and not any(matches(as_text(path), one.paths) for path in waiting.paths):
         return False
-    if not one.voting:
+    if not one.voting or (review.held and not voting(at_work(review))):
+        # One without a vote has its turn alone, as far as pools go.
         return not review.held
     gives = seats.may_join if review.held else seats.gives
     return gives(review, _seat(one, who), Names.of(who, by_token=False))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import orjson
@@ -11,9 +11,9 @@ from tandem.contract.access import Access, Names
 from tandem.contract.caller import Caller
 from tandem.contract.operation import Role
 from tandem.core.clock import MICROSECONDS
-from tandem.errors import AlreadyClaimed, Forbidden, InvalidInput, NotClaimant, SelfApproval, StaleClaim, StaleRound
+from tandem.errors import Forbidden, InvalidInput, NotClaimant, SelfApproval, StaleClaim, StaleRound
 from tandem.reviews import waiver_rules
-from tandem.reviews.rounds import CounterPatch, Round, reset_turn
+from tandem.reviews.rounds import CounterPatch, Round, left_asked, reset_turn
 from tandem.reviews.rules import Action, Guard, Review, State, Step, step
 from tandem.settings.policy import Policy
 
@@ -28,13 +28,13 @@ _DECIDES_FOR_ALL = frozenset({Role.OPERATOR, Role.ADMIN})
 
 
 class AtWork(NamedTuple):
-    """One of the claims of a review whose policy needs several approvals.
+    """One of the claims of a review that several may hold: its policy asks for it, or one of them has no vote.
 
     Attributes:
         generation: Its number.
         holder: Who holds it.
         claimed_at: Microseconds since the epoch, UTC.
-        seat: The seat that an approval of theirs would fill.
+        seat: The seat that an approval of theirs would fill; empty for a reviewer without a vote.
     """
 
     generation: int
@@ -44,7 +44,7 @@ class AtWork(NamedTuple):
 
 
 def at_work(review: Review) -> tuple[AtWork, ...]:
-    """The claims that are held, oldest first; none where no policy asks for several."""
+    """The claims that are held, oldest first; none where only one may be."""
     return tuple(AtWork(*one) for one in orjson.loads(review.at_work or "[]"))
 
 
@@ -52,6 +52,11 @@ def beside(review: Review, generation: int | None = None) -> tuple[AtWork, ...]:
     """The claims beside the main one, or beside that of a number."""
     own = review.claim_generation if generation is None else generation
     return tuple(one for one in at_work(review) if one.generation != own)
+
+
+def voting(those: Iterable[AtWork]) -> tuple[AtWork, ...]:
+    """The claims of reviewers with a vote, who wait for no others."""
+    return tuple(one for one in those if one.seat)
 
 
 def seen_from(review: Review, one: AtWork) -> Review:
@@ -279,20 +284,13 @@ def claimed(
 ) -> tuple[Review, bool]:
     """The review claimed by a reviewer, and whether that is a new claim (not the holder's own again).
 
-    Under a policy `seat` is what an approval of theirs would fill.
+    Where several may hold it, `seat` is what an approval of theirs would fill, empty without a vote.
 
     Raises:
-        AlreadyClaimed: Another reviewer holds it.
         InvalidTransition: It cannot be claimed in this state.
     """
     found = step(Action.CLAIM, review)
     if not found.new_generation:
-        if review.reviewer_id != reviewer_id:
-            raise AlreadyClaimed(
-                f"{review.reviewer_id} holds this review; claim another, or wait until it is released.",
-                review_id=review.id,
-                reviewer_id=review.reviewer_id,
-            )
         return renewed(review._replace(claim_round=review.round), now_us, policy), False
     fresh = review._replace(
         state=found.to or review.state,
@@ -305,16 +303,20 @@ def claimed(
     )
     if seat is not None:
         fresh = _with_claims(fresh, [AtWork(fresh.claim_generation, reviewer_id, now_us, tuple(seat))])
-    return renewed(reset_turn(fresh), now_us, policy), True
+    return renewed(left_asked(fresh), now_us, policy), True
 
 
 def claimed_beside(review: Review, reviewer_id: str, now_us: int, policy: Policy, seat: Sequence[Any]) -> Review:
-    """The held review with one more claim."""
+    """The held review with one more claim; the first that has a vote leads the discussion."""
     step(Action.CLAIM_BESIDE, review)
     new = AtWork(_next_generation(review), reviewer_id, now_us, tuple(seat))
-    joined = _with_claims(review, [*at_work(review), new])._replace(generations=new.generation, updated_at=now_us)
-    lease = renewed(seen_from(joined, new), now_us, policy).lease_expires_at
-    return with_lease(joined, new.generation, lease or now_us)
+    those = [*at_work(review), new]
+    joined = review._replace(generations=new.generation, updated_at=now_us)
+    own = renewed(seen_from(joined, new), now_us, policy)
+    if voting(at_work(review)):
+        return with_lease(_with_claims(joined, those), new.generation, own.lease_expires_at or now_us)
+    first = with_lease(own, review.claim_generation, review.lease_expires_at or now_us)
+    return left_asked(_with_claims(first, those))
 
 
 def renewed(review: Review, now_us: int, policy: Policy) -> Review:
@@ -335,11 +337,14 @@ def end_one(review: Review, generation: int, found: Step, now_us: int) -> Review
         now_us: Microseconds since the epoch.
     """
     others = beside(review, generation)
+    if review.ends_as is not None and not voting(others):
+        others = ()
     if others and generation != review.claim_generation:
         return _with_claims(review, others)._replace(updated_at=now_us)
     if others:
         step(Action.HAND_ON, review)
-        return reset_turn(_with_claims(seen_from(review, others[0]), others)._replace(updated_at=now_us))
+        first = (*voting(others), *others)[0]
+        return left_asked(_with_claims(seen_from(review, first), others)._replace(updated_at=now_us))
     return end_claim(review, found, now_us) if review.ends_as is None else as_objected(review, now_us)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -154,26 +154,35 @@ def would_claim(
         AlreadyClaimed: Another reviewer holds it, and no approval is left for this one to give.
         InvalidTransition: It cannot be claimed in its state.
     """
-    now, seat = services.clock.now_us(), None
-    if before.needs is not None and services.pool.advises(unit, reviewer_id) is None:
+    now, names = services.clock.now_us(), caller.names(reviewer_id)
+    seat, own = None, claims.seen_by(before, None, reviewer_id)
+    if services.pool.advises(unit, reviewer_id) is not None:
+        seat = ()
+    elif before.needs is not None or before.at_work is not None:
         # Whether it is a person's is proved with the verdict.
         seat = seats.seat_of(unit, services, caller, reviewer_id, is_proved=True)
-        if seats.may_join(before, seat, caller.names(reviewer_id)):
+        if seats.may_join(before, seat, names):
             return claims.claimed_beside(before, reviewer_id, now, services.policy, seat), True
-        _refuse_useless(before, seat, caller.names(reviewer_id))
-    return claims.claimed(claims.seen_by(before, None, reviewer_id), reviewer_id, now, services.policy, seat)
+    if own.held and own.reviewer_id != reviewer_id:
+        raise _already_claimed(unit, services, before, seat, names)
+    return claims.claimed(own, reviewer_id, now, services.policy, seat)
 
 
-def _refuse_useless(review: Review, seat: seats.Seat, names: Names) -> None:
-    """Refuse a claim of what others hold to who would give it nothing once they have ended, either."""
-    is_own = any(names.include(one.holder) for one in claims.at_work(review))
-    if not review.held or is_own or seats.holds(review, names) or seats.gives(review, seat, names):
-        return
-    raise AlreadyClaimed(
-        f"{review.reviewer_id} holds this review, and your approval is none of those that are missing"
-        f" ({seats.listed(review)}): claim another.",
-        review_id=review.id,
-        reviewer_id=review.reviewer_id,
+def _already_claimed(
+    unit: Unit, services: Services, review: Review, seat: Sequence[Any] | None, names: Names
+) -> AlreadyClaimed:
+    """The refusal of a claim of what others hold, with the ways that there are."""
+    holders = {review.reviewer_id or "", *(one.holder for one in claims.at_work(review))}
+    waits = f"get_review_status with wait (review_id={review.id})"
+    why, ways = "", f"claim another, or wait until it is released, by {waits}"
+    if isinstance(seat, seats.Seat) and not (
+        any(map(names.include, holders)) or seats.holds(review, names) or seats.gives(review, seat, names)
+    ):
+        why, ways = f", and your approval is none of those that are missing ({seats.listed(review)})", "claim another"
+    elif all(services.pool.project_of(unit, one) is not None for one in holders):
+        ways += f"; a person takes it over: tandem review claim {review.id} --take-over"
+    return AlreadyClaimed(
+        f"{review.reviewer_id} holds this review{why}: {ways}.", review_id=review.id, reviewer_id=review.reviewer_id
     )
 
 

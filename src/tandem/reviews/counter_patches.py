@@ -121,7 +121,8 @@ async def reject_counter_patch(services: Services, caller: Caller, request: Reje
         written = writing.change_review(
             unit,
             before,
-            record_speaker(decided, "proposer", "decision"),
+            # What a reviewer asked meanwhile still waits for its answer.
+            with_turn(decided) if before.is_unanswered else record_speaker(decided, "proposer", "decision"),
             actor=caller.agent or before.proposer_id,
             kind=EventKind.COUNTER_PATCH_REJECTED,
             data={"counter_patch_id": patch.id, "reason": request.reason},
@@ -194,10 +195,12 @@ def offer(
         sent_by=agent,
     )
     offered = review._replace(counter_patch_id=patch_id, counter_patch_status=PENDING)
+    # One from beside the main claim is no part of its discussion.
+    is_beside = review.held and given.claim_generation != review.claim_generation
     return writing.change_review(
         unit,
         review,
-        record_speaker(offered, "reviewer", "verdict"),
+        with_turn(offered) if is_beside else record_speaker(offered, "reviewer", "verdict"),
         actor=given.reviewer_id,
         kind=EventKind.COUNTER_PATCH_PROPOSED,
         data={"counter_patch_id": patch_id, "round": given.round, "digest": facts.digest},

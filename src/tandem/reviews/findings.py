@@ -391,7 +391,8 @@ def _check_standing(review: Review, found: Finding, threshold: str) -> None:
 def _after_answer(review: Review, known: list[Finding], threshold: str) -> Review:
     """The review after its proposer answered a finding: once that is all, somebody judges the answers."""
     said = answers_due(known, threshold)
-    if review.held and review.speaker == "reviewer" and said <= ANSWERS:
+    is_asked = review.speaker == "reviewer" if review.held else review.is_asked
+    if is_asked and said <= ANSWERS:
         return record_speaker(review, "proposer", "answer" if review.speaker_kind == "question" else "message")
     # Nothing is left to correct: all was refuted or deferred.
     is_contested = review.state == State.CHANGES_REQUESTED and said <= CONTESTED

@@ -34,7 +34,7 @@ from tandem.reviews.claims import clear_attention
 from tandem.reviews.context import Services, is_by_person
 from tandem.reviews.requests import CloseReview, GetProposal, GetReview, GetReviewStatus, ListReviews
 from tandem.reviews.rounds import Round, why_stopped, with_turn
-from tandem.reviews.rules import INIT, Action, Review, Side, State, allowed_actions, step
+from tandem.reviews.rules import ASKED, INIT, Action, Review, Side, State, allowed_actions, step
 from tandem.rulings import next_steps
 from tandem.rulings.policy import CHECKS, FILE
 from tandem.store import events, pages
@@ -79,7 +79,7 @@ async def get_review_status(services: Services, caller: Caller, request: GetRevi
         review, status, after = await services.store.read(find)
         is_stuck = status.no_reviewer is not None and status.no_reviewer.needs_person and side != "reviewer"
         gets_stuck, was_stuck = is_stuck and was_stuck is False, is_stuck
-        is_asked = side == "proposer" and review.question_id is not None
+        is_asked = side == "proposer" and (review.question_id is not None or review.is_undecided)
         is_due = side is None or is_asked or review.turn in (side, None)
         if after is None and side is None:
             # Without a cursor, "any" means any event from now on.
@@ -191,7 +191,7 @@ async def get_review(services: Services, caller: Caller, request: GetReview) -> 
             findings=(),
             discussion=discussion.read_page(unit, services, review, limit=services.policy.page_limit),
             actions=(*allowed_actions(State(review.state)), *_joining(unit, services, caller, known, request.person)),
-            speaker=review.speaker,
+            speaker=None if review.speaker_kind == ASKED else review.speaker,
             viewed=tuple(reviews.list_viewed(unit, review.id, shown.round, request.person)) if request.person else (),
             checks=checks.views(unit, services, reviews.list_checks(unit, review.id, shown.round)),
             holder=services.pool.holder(unit, review),

@@ -343,7 +343,8 @@ class GetDiscussion(ProjectRequest):
 class WithdrawApproval(WriteRequest):
     """Withdraw an approval: the gate no longer opens for it; what is committed stays.
 
-    For who gave it, and for operators.
+    For who gave it, and for operators. While others are missing, only who gave an approval withdraws it; the others
+    stay.
     """
 
     refusals: ClassVar[Refusals] = (NotFound, NotClaimant, ReasonRequired, StaleRound, InvalidTransition)

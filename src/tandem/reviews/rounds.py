@@ -9,7 +9,7 @@ import orjson
 from tandem.contract.work import Work
 from tandem.errors import TurnViolation
 from tandem.git.changes import Change
-from tandem.reviews.rules import Review, Side, whose_turn
+from tandem.reviews.rules import ASKED, Review, Side, whose_turn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,15 +122,15 @@ def verdict_on(
     return Verdict(verdict_id, review.id, 0, review.round, review.claim_generation, verdict, reason, reviewer, now_us)
 
 
-def approved_by(review: Review, given: Verdict) -> Review:
-    """The review with a verdict as the approval of its current round; its state is the caller's."""
+def decided_by(review: Review, given: Verdict) -> Review:
+    """The review with a verdict that decides its current round; its state is the caller's."""
     return review._replace(
         verdict=given.verdict,
         verdict_reason=given.reason,
         verdict_id=given.id,
         verdict_by=given.reviewer_id,
         decided_at=given.created_at,
-        approved_round=given.round,
+        approved_round=given.round if given.verdict == "approved" else None,
     )
 
 
@@ -159,7 +159,7 @@ def check_turn(review: Review, side: Side) -> None:
     Raises:
         TurnViolation: The other side has not answered yet.
     """
-    if review.speaker != side:
+    if review.speaker != side or review.speaker_kind == ASKED:
         return
     other = "reviewer" if side == "proposer" else "proposer"
     raise TurnViolation(
@@ -197,6 +197,11 @@ def why_stopped(review: Review) -> str | None:
 def reset_turn(review: Review) -> Review:
     """The review with no one having spoken, as at the start of a round or claim."""
     return with_turn(review._replace(speaker=None, speaker_kind=None))
+
+
+def left_asked(review: Review) -> Review:
+    """The review as at the start of a claim; what an earlier reviewer asked still waits for the proposer."""
+    return with_turn(review._replace(speaker_kind=ASKED)) if review.is_unanswered else reset_turn(review)
 
 
 def with_turn(review: Review) -> Review:

@@ -64,9 +64,9 @@ class Action(StrEnum):
     CLAIM_NEXT = "claim_next"
     """reviewer: `claim_review` without `review_id`"""
     CLAIM_BESIDE = "claim_beside"
-    """reviewer: `claim_review`, where the policy needs more approvals than those at work can give"""
+    """reviewer: `claim_review`, where more approvals are needed than those at work can give"""
     HAND_ON = "hand_on"
-    """broker: the claim ended, and the oldest one beside it goes on in its place"""
+    """broker: the claim ended, and the oldest one beside it that votes goes on in its place"""
     RENEW = "renew"
     """reviewer: `renew_claim`"""
     RELEASE = "release"
@@ -87,6 +87,8 @@ class Action(StrEnum):
     """reviewer: `submit_verdict` with `approved`, where the policy needs somebody else's approval, too"""
     APPROVE_BY_RULE = "approve_by_rule"
     """broker: the checks passed, and the policy needs nothing else"""
+    KEEP_BACK = "keep_back"
+    """broker: nothing else is missing, and open findings were left"""
     WAIVE = "waive"
     """person: `waive_requirement`, where others are still missing, or it is approved already"""
     APPROVE_BY_WAIVER = "approve_by_waiver"
@@ -101,6 +103,8 @@ class Action(StrEnum):
     """proposer: `reject_counter_patch`"""
     WITHDRAW_APPROVAL = "withdraw_approval"
     """who approved, or an operator: `withdraw_approval`"""
+    WITHDRAW_SEAT = "withdraw_seat"
+    """who approved, while others still have to: `withdraw_approval`"""
     CONTEST = "contest"
     """proposer: `answer_finding`, once all findings are refuted or deferred"""
     CLOSE = "close"
@@ -136,6 +140,9 @@ class Step:
     outcome: Outcome | None = None
 
 
+ASKED = "asked"
+"""How a reviewer spoke whose claim has ended since: others may go on without the answer."""
+_ASKS = ("message", "comment", "question", ASKED)
 _S = State
 _HELD = (_S.CLAIMED, _S.IN_REVIEW)
 
@@ -187,6 +194,7 @@ TABLE: dict[Action, dict[State, Step]] = {
     Action.APPROVE: _held(Step(_S.APPROVED, guard=Guard.HOLDER)),
     Action.TAKE_SEAT: _held(Step(_S.PENDING, new_generation=True, guard=Guard.HOLDER)),
     Action.APPROVE_BY_RULE: {_S.PENDING: Step(_S.APPROVED)},
+    Action.KEEP_BACK: {_S.PENDING: Step(_S.CHANGES_REQUESTED)},
     Action.WAIVE: dict.fromkeys((_S.PENDING, *_HELD, _S.APPROVED), _STAYS),
     Action.APPROVE_BY_WAIVER: {_S.PENDING: Step(_S.APPROVED), **_held(Step(_S.APPROVED, new_generation=True))},
     Action.REQUEST_CHANGES: _held(Step(_S.CHANGES_REQUESTED, guard=Guard.HOLDER)),
@@ -202,6 +210,7 @@ TABLE: dict[Action, dict[State, Step]] = {
         # Only one that ended approved; it then ends withdrawn.
         _S.CLOSED: Step(outcome="withdrawn"),
     },
+    Action.WITHDRAW_SEAT: {_S.PENDING: _STAYS, **_held(_STAYS)},
     Action.CONTEST: {_S.CHANGES_REQUESTED: Step(_S.PENDING)},
     Action.CLOSE: {
         _S.PENDING: _WITHDRAWN,
@@ -216,9 +225,17 @@ TABLE: dict[Action, dict[State, Step]] = {
 
 
 _OF_POLICY = frozenset(
-    {Action.CLAIM_BESIDE, Action.HAND_ON, Action.APPROVE_BY_RULE, Action.WAIVE, Action.APPROVE_BY_WAIVER}
+    {
+        Action.CLAIM_BESIDE,
+        Action.HAND_ON,
+        Action.APPROVE_BY_RULE,
+        Action.KEEP_BACK,
+        Action.WAIVE,
+        Action.APPROVE_BY_WAIVER,
+        Action.WITHDRAW_SEAT,
+    }
 )
-"""These happen only where a project has a policy: no refusal offers them."""
+"""These happen only where several have to do with a review: no refusal offers them."""
 
 
 class Review(NamedTuple):
@@ -278,7 +295,8 @@ class Review(NamedTuple):
     speaker: str | None = None
     """The side that spoke last in this round and claim."""
     speaker_kind: str | None = None
-    """How it spoke: `message`, `verdict` or `decision`; `question` of a person with the claim, and its `answer`."""
+    """How it spoke: `message`, `comment`, `verdict` or `decision`; `question` of a person with the claim, and its
+    `answer`; `asked` by a reviewer whose claim has ended."""
     turn: str | None = None
     """The `Side` that has something to do; None when the review is over."""
     attention: str | None = None
@@ -338,13 +356,13 @@ class Review(NamedTuple):
     looked: str | None = None
     """The pool's profiles that had their turn at this round, and take it no more, as JSON; None while it is none."""
     at_work: str | None = None
-    """Under a policy all claims that are held, oldest first, as JSON; `reviewer_id` has the first of them."""
+    """Where several may be held, all claims that are, oldest first, as JSON; `reviewer_id` has the first that votes."""
     leases: str | None = None
     """When those beside the first one end unless they are renewed, by their numbers, as JSON; no event restores it."""
     generations: int = 0
     """The highest number of a claim that was given beside another."""
     seats_free: int = 0
-    """How many approvals are missing that agents may claim although it is held."""
+    """How many approvals agents may claim although it is held."""
     ends_as: str | None = None
     """The state that an objection gives it once the last claim has ended; None without one."""
 
@@ -390,9 +408,19 @@ class Review(NamedTuple):
         return None if self.held else self.attention
 
     @property
+    def is_unanswered(self) -> bool:
+        """Whether a reviewer said something that the proposer has not answered; a counter-patch is decided instead."""
+        return self.speaker == "reviewer" and self.speaker_kind in _ASKS
+
+    @property
     def is_asked(self) -> bool:
-        """Whether a person asked something whose claim ran out, and the proposer has not answered."""
-        return self.awaits_person is not None and self.speaker_kind == "question"
+        """Whether it is unanswered, and whose claim it was has ended."""
+        return self.state == State.PENDING and self.is_unanswered
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether a counter-patch waits for the proposer."""
+        return self.counter_patch_status == "pending"
 
     @property
     def held(self) -> bool:
@@ -476,10 +504,11 @@ def whose_turn(review: Review) -> Side | None:
             return None
         case State.PENDING:
             # Who waits for a verdict hears that there will be none before a person has looked.
-            waits = review.counter_patch_status == "pending" or review.attention is not None
+            waits = review.is_undecided or review.is_asked or review.attention is not None
             return "proposer" if waits else "reviewer"
         case State.CLAIMED | State.IN_REVIEW:
-            return "proposer" if review.speaker == "reviewer" else "reviewer"
+            waits = review.speaker == "reviewer" or (review.is_undecided and not answer_due)
+            return "proposer" if waits else "reviewer"
         case State.CHANGES_REQUESTED | State.APPROVED:
             return "reviewer" if answer_due else "proposer"
         case _:
@@ -497,7 +526,6 @@ def next_action(review: Review) -> NextAction:
 
 
 def _next_action(review: Review) -> NextAction:  # noqa: PLR0911 one line a state reads best
-    undecided = review.counter_patch_status == "pending"
     match review.state:
         case State.CLOSED:
             return "none"
@@ -505,20 +533,18 @@ def _next_action(review: Review) -> NextAction:  # noqa: PLR0911 one line a stat
             return "escalate" if review.attention else _CHECKED.get(review.checks, "apply_and_close")
         case State.REJECTED:
             return "revert"
+        case _ if review.is_undecided:
+            return "decide_counter_patch"
         case State.PENDING:
-            if undecided:
-                return "decide_counter_patch"
             if review.by_checks and review.checks == "failed":
                 return "revise"
             return "answer_message" if review.is_asked else "escalate" if review.attention else "wait"
         case _ if review.turn != "proposer":
             return "wait"
         case State.CHANGES_REQUESTED:
-            if undecided:
-                return "decide_counter_patch"
             return "escalate" if review.attention or review.is_stopped else "revise"
         case _:
-            return "decide_counter_patch" if undecided else "answer_message"
+            return "answer_message"
 
 
 VOLATILE = frozenset({"lease_expires_at", "leases"})

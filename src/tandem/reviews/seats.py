@@ -23,9 +23,9 @@ from tandem.reviews import queries as reviews
 from tandem.reviews.check_rules import PASSED, CheckRun, CheckStatus, Hold, outcome
 from tandem.reviews.contents import Content
 from tandem.reviews.context import Services, is_by_person
-from tandem.reviews.finding_rules import ADVICE
+from tandem.reviews.finding_rules import ADVICE, CONTESTED, answers_due, blocks
 from tandem.reviews.grounds import Rules
-from tandem.reviews.rounds import Round, approved_by, record_speaker, verdict_on, with_turn
+from tandem.reviews.rounds import Round, decided_by, record_speaker, verdict_on, with_turn
 from tandem.reviews.rules import Action, Review, State, step
 from tandem.rulings import owners, policy, policy_file
 from tandem.rulings.person import family
@@ -292,6 +292,8 @@ def may_join(review: Review, seat: Seat, names: Names) -> bool:
     those = claims.at_work(review)
     if not review.held or not those or review.ends_as is not None or any(names.include(one.holder) for one in those):
         return False
+    if not claims.voting(those):
+        return holds(review, names) or gives(review, seat, names)
     if holds(review, names) and not _proves(review, seat, names):
         return False
     taking, others = _taking(review), left(review, names)
@@ -308,6 +310,8 @@ def _asks_person(review: Review) -> bool:
 def marked(review: Review) -> Review:
     """The review with the number of seats that agents may claim beside those at work."""
     is_open = review.held and review.at_work is not None and review.ends_as is None
+    if is_open and review.needs is None:
+        return review._replace(seats_free=int(not claims.voting(claims.at_work(review))))
     left = _left_with(review, *_taking(review)) if is_open else ()
     return review._replace(seats_free=sum(not one.word.startswith(_OF_PERSONS) for one in left))
 
@@ -322,7 +326,7 @@ def free_for(review: Review, seat: Seat) -> int:
 def _taking(review: Review) -> tuple[Seat, ...]:
     """The seats that those at work would fill."""
     known = {one.by for one in filled(review)}
-    return tuple(Seat(*one.seat) for one in claims.at_work(review) if one.holder not in known)
+    return tuple(Seat(*one.seat) for one in claims.voting(claims.at_work(review)) if one.holder not in known)
 
 
 def check(review: Review, seat: Seat, names: Names) -> None:
@@ -396,6 +400,13 @@ def left(review: Review, names: Names) -> Review:
     return review._replace(seats=_stored(one for one in filled(review) if not names.include(one.by)))
 
 
+def withdrawn(review: Review, names: Names) -> Review:
+    """The review whose approval by somebody is missing again; a person is waited for only if theirs alone is."""
+    after = marked(left(review, names))
+    is_waited = review.attention is None or review.attention == waits(review)
+    return with_turn(after._replace(attention=waits(after) if is_waited else review.attention))
+
+
 def _stored(seats: Iterable[Seat]) -> str | None:
     """Seats as JSON; None if there is none."""
     listed = [tuple(one) for one in seats]
@@ -467,10 +478,11 @@ def _have_passed(runs: Sequence[CheckRun]) -> bool:
 
 
 def go_on(unit: Unit, review: Review, now: int) -> Review:
-    """Approve a review whose claim has ended, where it has all that is needed; else it stays as it is."""
+    """Approve a review whose claim has ended, where it has all that is needed, or ask its proposer about findings."""
     if review.needs is None:
         return review
-    return approve_by_rule(unit, review, reviews.list_checks(unit, review.id, review.round), now)
+    after = approve_by_rule(unit, review, reviews.list_checks(unit, review.id, review.round), now)
+    return _kept_back(unit, review, now) if after is review else after
 
 
 def approve_by_rule(unit: Unit, review: Review, runs: Sequence[CheckRun], now: int) -> Review:
@@ -484,29 +496,41 @@ def approve_by_rule(unit: Unit, review: Review, runs: Sequence[CheckRun], now: i
     if known is None or not is_free or any(one.is_open and one.source != ADVICE for one in found):
         return review
     if known.only_checks and _have_passed(runs):
-        by = ", ".join(known.by_rule)
-        return _approved(unit, review, Seat(RULE, is_person=False, family=RULE), f"Approved by rule: {by}", now)
+        reason = f"Approved by rule: {', '.join(known.by_rule)}"
+        about: dict[str, Any] = {"rules": known.by_rule, "policy": known.source}
+        return _concluded(unit, review, Action.APPROVE_BY_RULE, RULE, reason, now, **about)
     if seats and not missing(review):
-        return _approved(unit, review, seats[-1], "All approvals that it needs were given before.", now)
+        reason = "All approvals that it needs were given before."
+        return _concluded(unit, review, Action.APPROVE_BY_RULE, seats[-1].by, reason, now)
     return review
 
 
-def _approved(unit: Unit, review: Review, seat: Seat, reason: str, now: int) -> Review:
-    """The review approved without another verdict, on record."""
-    known, is_rule = review.requirements, seat.family == RULE
-    new_id = f"vd_rule_{review.id}_{review.event_seq}"
-    given = verdict_on(review, new_id, "approved", reason, seat.by, now)
-    found = step(Action.APPROVE_BY_RULE, review)
-    seated = taken(review, seat._replace(verdict_id=given.id)) if is_rule else review
-    after = approved_by(seated, given)._replace(state=found.to or review.state, updated_at=now)
-    about = {"rules": known.by_rule, "policy": known.source} if known is not None and is_rule else {"reason": reason}
+def _kept_back(unit: Unit, review: Review, now: int) -> Review:
+    """Ask the proposer of a review that nothing but open findings keeps back, as no reviewer comes for that."""
+    is_filled = review.state == State.PENDING and review.attention is None and filled(review) and not missing(review)
+    known = [one for one in finding_queries.list_of_review(unit, review.id) if blocks(one, "nit")] if is_filled else []
+    if not known or answers_due(known, "nit") <= CONTESTED:
+        # Who is right where all was refuted a reviewer says.
+        return review
+    listed = "; ".join(f"{one.severity}, {one.where}, by {one.author}" for one in known)
+    reason = f"All approvals that it needs are given, and open findings keep the gate closed: {listed}."
+    return _concluded(unit, review, Action.KEEP_BACK, known[0].author, reason, now)
+
+
+def _concluded(unit: Unit, review: Review, action: Action, by: str, reason: str, now: int, **about: Any) -> Review:
+    """The review decided without another verdict, on record."""
+    verdict = "changes_requested" if action is Action.KEEP_BACK else "approved"
+    given = verdict_on(review, f"vd_rule_{review.id}_{review.event_seq}", verdict, reason, by, now)
+    rule = Seat(RULE, is_person=False, family=RULE, verdict_id=given.id)
+    seated = taken(review, rule) if by == RULE else review
+    after = decided_by(seated, given)._replace(state=step(action, review).to or review.state, updated_at=now)
     return writing.change_review(
         unit,
         review,
         # As after a verdict, its proposer goes on, also with a message that no one answered.
         record_speaker(after, "reviewer", "verdict"),
-        actor=seat.by,
+        actor=by,
         kind=EventKind.VERDICT_SUBMITTED,
-        data={"verdict": given.verdict, "round": review.round, "digest": review.digest, **about},
+        data={"verdict": verdict, "round": review.round, "digest": review.digest, **(about or {"reason": reason})},
         rows=writing.Rows(verdict=given),
     )

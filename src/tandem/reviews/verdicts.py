@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, replace
 
+from tandem.contract.access import Names
 from tandem.contract.caller import Caller
 from tandem.errors import (
     AlreadyLanded,
@@ -27,8 +28,18 @@ from tandem.reviews.claim_rules import decides_for_all
 from tandem.reviews.claims import admit, contested, take, would_claim
 from tandem.reviews.context import Decision, Services, is_by_person, is_proved, tell, threshold_of
 from tandem.reviews.requests import SubmitVerdict, WithdrawApproval
-from tandem.reviews.rounds import Round, Verdict, objected, record_speaker, reset_turn, verdict_on, with_turn
-from tandem.reviews.rules import Action, Review, State, allowed_actions, allowed_targets, step
+from tandem.reviews.rounds import (
+    Round,
+    Verdict,
+    decided_by,
+    left_asked,
+    objected,
+    record_speaker,
+    reset_turn,
+    verdict_on,
+    with_turn,
+)
+from tandem.reviews.rules import ASKED, Action, Review, State, allowed_actions, allowed_targets, step
 from tandem.reviews.writing import Rows
 from tandem.rulings import proof
 from tandem.store.base import Unit
@@ -81,7 +92,7 @@ async def submit_verdict(services: Services, caller: Caller, request: SubmitVerd
         before, own = _claimed(unit, services, before, caller, request)
         reviewer, current = _admit(unit, own, asked, request, caller)
         given = verdict_on(own, verdict_id, asked, request.reason, reviewer, services.clock.now_us())
-        is_last = before.ends_as is None and not claims.beside(before, own.claim_generation)
+        is_last = before.ends_as is None and not claims.voting(claims.beside(before, own.claim_generation))
         others = 0 if is_last else before.round
         ruling = findings.ruled(unit, services, before, caller, request, given, prepared, others_round=others)
         verdict, given = ruling.verdict, replace(given, verdict=ruling.verdict)
@@ -233,19 +244,22 @@ def _decided(
 ) -> Review:
     """The review as a verdict leaves it, with the seat that it took.
 
-    `is_last` says that no other claim is held, and no other holder objected to this round.
+    `is_last` says that no other with a vote holds a claim, and no other holder objected to this round.
     """
     if ruling.looked is not None:
         return _advised(before, given, ruling.looked)
     waits = _waits_for_person(unit, services, caller, before, given.reviewer_id)
     before = _seated(unit, services, caller, before, given, is_proved=is_proved)
     own, now, verdict = given.claim_generation, given.created_at, given.verdict
+    if verdict == APPROVED and own == before.claim_generation and before.speaker_kind != ASKED:
+        # Who approves waits for no answer any more.
+        before = reset_turn(before)
     completes = verdict == APPROVED and is_last and waits is None and not seats.missing(before)
     # Of two objections the harsher one is the review's.
     counts = verdict in _OBJECTIONS and (before.ends_as, verdict) != (State.REJECTED, State.CHANGES_REQUESTED)
     if verdict == COMMENT and not ruling.attention:
         changed = _commented(services, before, own, now)
-    elif claims.beside(before, own):
+    elif claims.voting(claims.beside(before, own)):
         ends = before._replace(ends_as=verdict) if counts else before
         changed = claims.end_one(ends, own, step(_ACTIONS[verdict] if counts else Action.TAKE_SEAT, before), now)
     elif completes or counts:
@@ -293,8 +307,11 @@ def _said(before: Review, after: Review, given: Verdict, ruling: findings.Ruling
     """The review after a verdict spoke; words from beside the main claim are no part of its discussion."""
     if after.held and (after.claim_generation, before.claim_generation) != (given.claim_generation,) * 2:
         said = with_turn(after if given.verdict == APPROVED else objected(after))
+    elif after.state == State.PENDING and given.verdict == APPROVED and before.is_unanswered:
+        said = left_asked(after)
     else:
-        said = record_speaker(after, "reviewer", ruling.how)
+        is_comment = after.held and (given.verdict, ruling.how) == (COMMENT, "verdict")
+        said = record_speaker(after, "reviewer", COMMENT if is_comment else ruling.how)
     return said._replace(objections=0) if ruling.goes_on else said
 
 
@@ -337,6 +354,9 @@ async def withdraw_approval(services: Services, caller: Caller, request: Withdra
         for participant in services.participants:
             participant.check_withdrawal(unit, before)
         actor = _withdrawer(before, caller, request)
+        if (names := _of_one_seat(before, caller, request)) is not None:
+            written = _seat_withdrawn(unit, before, names, actor, verdict_id, reason, services.clock.now_us())
+            return views.answer(ApprovalWithdrawn, services.waits, unit, written, commits=(), branches=())
         number = _same_round(before, known)
         current = reviews.get_round(unit, before.id, number)
         # The decision that stands from now on, for readers of the discussion.
@@ -362,16 +382,38 @@ async def withdraw_approval(services: Services, caller: Caller, request: Withdra
     return await transact(services, caller, work)
 
 
+def _of_one_seat(review: Review, caller: Caller, request: WithdrawApproval) -> Names | None:
+    """Whose approval is one of several that open nothing yet; None where the review is decided, or it is no one's."""
+    # Of a caller and the name that it states the latter alone: each holds one seat.
+    names = Names.of(request.withdrawn_by or caller.agent, by_token=caller.access is not None)
+    is_open = review.held or review.state == State.PENDING
+    return names if is_open and seats.holds(review, names) else None
+
+
+def _seat_withdrawn(
+    unit: Unit, before: Review, names: Names, actor: str, verdict_id: str, reason: str, now_us: int
+) -> Review:
+    """The review without one of its approvals, and a comment that says why; the others stay."""
+    step(Action.WITHDRAW_SEAT, before)
+    given = verdict_on(before, verdict_id, COMMENT, reason, actor, now_us)
+    after = seats.withdrawn(before, names)._replace(updated_at=now_us)
+    if before.ends_as is None:
+        after = after._replace(verdict=given.verdict, verdict_reason=reason, verdict_id=given.id)
+    return writing.change_review(
+        unit,
+        before,
+        after,
+        actor=actor,
+        kind=EventKind.APPROVAL_WITHDRAWN,
+        data={"reason": reason, "round": before.round, "digest": before.digest, "approved_by": actor},
+        rows=Rows(verdict=given),
+    )
+
+
 def _withdrawer(review: Review, caller: Caller, request: WithdrawApproval) -> str:
-    """Who withdraws, if the review is approved and it is theirs to withdraw."""
-    if seats.holds(review, caller.names(request.withdrawn_by)) and (review.held or review.state == State.PENDING):
-        when = ", once no one holds the review" if review.held else ""
-        raise InvalidTransition(
-            f"Your approval is one of several, and opens nothing yet. To end it, claim it{when}, and ask for"
-            " changes (claim_review, then submit_verdict).",
-            review_id=review.id,
-            status=review.state,
-        )
+    """Who withdraws, if it is approved, by them or for now, and theirs to withdraw."""
+    if _of_one_seat(review, caller, request) is not None:
+        return request.withdrawn_by or caller.operator
     step(Action.WITHDRAW_APPROVAL, review)
     if review.approved_round is None:
         raise InvalidTransition(
@@ -408,19 +450,13 @@ def _same_round(review: Review, known: Review) -> int:
 def _withdrawn(before: Review, given: Verdict) -> Review:
     """The review without its approval."""
     found = step(Action.WITHDRAW_APPROVAL, before)
-    withdrawn = before._replace(
+    withdrawn = decided_by(before, given)._replace(
         state=found.to or before.state,
         outcome=found.outcome,
-        approved_round=None,
         seats=None,
         waived=None,
         owed_until=None,
         attention=None,
-        verdict=given.verdict,
-        verdict_reason=given.reason,
-        verdict_id=given.id,
-        verdict_by=given.reviewer_id,
-        decided_at=given.created_at,
         updated_at=given.created_at,
     )
     return with_turn(objected(withdrawn))

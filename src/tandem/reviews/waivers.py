@@ -14,7 +14,7 @@ from tandem.reviews.context import Decision, Services, is_by_person, is_proved, 
 from tandem.reviews.given import Prepared
 from tandem.reviews.grounds import Asked
 from tandem.reviews.requests import SubmitVerdict
-from tandem.reviews.rounds import approved_by, record_speaker, verdict_on
+from tandem.reviews.rounds import decided_by, record_speaker, verdict_on
 from tandem.reviews.rules import Action, Review, step
 from tandem.reviews.waiver_contract import SettleWaiver, WaiveRequirement
 from tandem.reviews.waiver_rules import Waiver
@@ -137,7 +137,7 @@ def _approved(
     asked = SubmitVerdict(review_id=before.id, verdict=_APPROVED, reviewer_id=by)
     ruling = findings.ruled(unit, services, before, caller, asked, given, Prepared())
     before = counter_patches.supersede(unit, before, actor=by, now_us=now, reason="the waiver")
-    ended = approved_by(claims.end_claim(before, found, now), given)._replace(
+    ended = decided_by(claims.end_claim(before, found, now), given)._replace(
         reviewer_id=None,
         # Who waived approves nothing: no seat is theirs.
         seats=before.seats or "[]",

@@ -53,7 +53,8 @@ class EventKind(StrEnum):
     VERDICT_COMMENT = "verdict_comment"
     """The holder gave remarks without deciding, and keeps the claim."""
     APPROVAL_WITHDRAWN = "approval_withdrawn"
-    """An approval was withdrawn, and the gate no longer opens for it: `reason`, `round`, and `approved_by`."""
+    """An approval was withdrawn, and the gate no longer opens for it: `reason`, `round`, and `approved_by`. One of
+    several is missing again."""
     REQUIREMENT_WAIVED = "requirement_waived"
     """A person let the review go without something that the policy asks for: `need`, `reason`, and it is owed `until`
     then.
