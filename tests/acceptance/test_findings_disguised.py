@@ -1,4 +1,4 @@
-"""P11: no byte elsewhere, form of the proposal or odd line rids a change of what was found on it."""
+"""P11: no byte elsewhere, form of the proposal or odd line rids a change of its findings."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def filed(repo: Sandbox, shop: Desk) -> Sandbox:
 def again(
     agents: AgentDesk, shop: Desk, repo: Sandbox, first: Proposed, place: dict[str, Any], then: Proposed
 ) -> list[dict[str, Any]]:
-    """What is found on a change that follows one that was refused and closed."""
+    """The findings of a change that follows one that was refused and closed."""
     review = shop.put_up(**first.content(repo))
     agents.decide(review, "changes_requested", findings=[{"severity": "major", "claim": "No.", **place}])
     shop.do("close_review", review_id=review)
