@@ -95,3 +95,21 @@ def test_what_a_later_policy_asks_for_is_shown_and_waived(
     page.reload()
     expect(missing).to_have_count(0)
     assert [one["need"] for one in shop.status(review)["owed"]] == ["person"]
+
+
+def test_a_person_withdraws_their_own_approval_while_others_are_missing(
+    windows: Windows, broker: BrokerProcess, shop: Desk, repo: Sandbox
+) -> None:
+    repo.write(FILE, '[[rule]]\nneeds = ["agent", "person"]\n')
+    repo.commit("policy")
+    review = shop.put_up(diff=edited())
+    page = windows.open("ada")
+    page.goto(opening(broker, f"/reviews/{review}"))
+    page.get_by_role("button", name="Claim").click()
+    page.get_by_role("button", name="Approve").click()
+    page.get_by_text("Withdraw the approval").first.click()
+    assert [one.split(" (")[0] for one in shop.status(review)["missing"]] == ["an agent's review"]
+    page.get_by_label("Why", exact=True).fill("I looked at another change.")
+    page.get_by_role("button", name="Withdraw the approval").click()
+    expect(page.get_by_text("Withdraw the approval")).to_have_count(0)
+    assert len(shop.status(review)["missing"]) == 2

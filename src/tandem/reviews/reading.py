@@ -190,7 +190,7 @@ async def get_review(services: Services, caller: Caller, request: GetReview) -> 
             ),
             findings=(),
             discussion=discussion.read_page(unit, services, review, limit=services.policy.page_limit),
-            actions=(*allowed_actions(State(review.state)), *_joining(unit, services, caller, known, request.person)),
+            actions=(*allowed_actions(State(review.state)), *_own(unit, services, caller, known, request.person)),
             speaker=None if review.speaker_kind == ASKED else review.speaker,
             viewed=tuple(reviews.list_viewed(unit, review.id, shown.round, request.person)) if request.person else (),
             checks=checks.views(unit, services, reviews.list_checks(unit, review.id, shown.round)),
@@ -210,12 +210,16 @@ async def get_review(services: Services, caller: Caller, request: GetReview) -> 
     )
 
 
-def _joining(unit: Unit, services: Services, caller: Caller, review: Review, person: str | None) -> tuple[Action, ...]:
-    """That a person may claim a review which others hold."""
-    if person is None or not review.held or review.at_work is None:
+def _own(unit: Unit, services: Services, caller: Caller, review: Review, person: str | None) -> tuple[Action, ...]:
+    """The further actions of one person: to claim beside others, and to withdraw their own approval."""
+    if person is None or review.state not in (State.PENDING, State.CLAIMED, State.IN_REVIEW):
         return ()
-    seat = seats.seat_of(unit, services, caller, person, is_proved=True)
-    return (Action.CLAIM_BESIDE,) if seats.may_join(review, seat, caller.names(person)) else ()
+    names, seat = caller.names(person), seats.seat_of(unit, services, caller, person, is_proved=True)
+    may = {
+        Action.CLAIM_BESIDE: seats.may_join(review, seat, names),
+        Action.WITHDRAW_SEAT: seats.holds(review, names),
+    }
+    return tuple(action for action, is_allowed in may.items() if is_allowed)
 
 
 def _content(unit: Unit, services: Services, request: GetProposal) -> tuple[Review, Proposal, Since, str | None]:

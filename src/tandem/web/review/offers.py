@@ -81,7 +81,7 @@ def offers(view: ReviewView) -> AvailableActions:
         "retry": (Role.OPERATOR, _retry(view)),
     }
     against = {name: why_not or _without_role(view, role) for name, (role, why_not) in found.items()}
-    against["withdraw"] = _withdraw(view)
+    against["withdraw"] = _withdraw(view, allowed)
     against["waive"] = _waive(view)
     against["owed"] = _owed(view)
     question = next((one for one in view.discussion if one.id == view.status.question_id), None)
@@ -191,8 +191,10 @@ def _close(view: ReviewView, allowed: frozenset[str]) -> str:
     return "" if view.person else _NAMELESS
 
 
-def _withdraw(view: ReviewView) -> str:
+def _withdraw(view: ReviewView, allowed: frozenset[str]) -> str:
     """Who approved may, and an operator; on a broker without tokens everybody who says their name."""
+    if Action.WITHDRAW_SEAT in allowed:
+        return _without_role(view, Role.REVIEWER)
     stands = State(view.state) is State.APPROVED or view.status.outcome == "approved"
     if not stands or view.proposal.category == "handoff":
         return "No approval stands that could be withdrawn."
