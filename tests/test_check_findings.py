@@ -137,7 +137,8 @@ def test_a_message_has_its_arguments_in_their_places() -> None:
 
 
 def test_a_result_without_a_place_is_about_the_whole_change() -> None:
-    for document in (sarif({"message": {"text": "wrong"}}), {"diagnostics": [{"message": "wrong"}]}):
+    placed = [{"message": "wrong", "location": {"path": path}} for path in ("", ".")]
+    for document in (sarif({"message": {"text": "wrong"}}), {"diagnostics": [{"message": "wrong"}]}, *placed):
         assert read(document) == [ReportedFinding(None, None, None, "minor", None, "wrong")]
 
 
@@ -159,6 +160,34 @@ def test_a_place_that_is_not_there_is_told_in_words() -> None:
         (None, None, None, "gone.py:5: wrong", None),
         ("a.py", 7, 7, "wrong", None),
     ]
+
+
+@pytest.mark.parametrize(
+    ("line", "end", "said"),
+    [
+        (0, None, "Line 0"),
+        (-5, None, "Line -5"),
+        (1e30, None, "Line 1e+30"),
+        (10**30, None, "Line 1000000000000000000…"),
+        ("five", None, "Line five"),
+        (5, 3, "Lines 5–3"),
+        (99, None, "Line 99"),
+    ],
+)
+def test_lines_that_cannot_be_are_told_in_front_of_the_words(line: Any, end: int | None, said: str) -> None:
+    ends = {} if end is None else {"end": {"line": end}}
+    rdjson = diagnostic()
+    rdjson["location"]["range"] = {"start": {"line": line}, **ends}
+    region = {"startLine": line, **({} if end is None else {"endLine": end})}
+    for document in ({"diagnostics": [rdjson]}, sarif(result(region=region))):
+        (found,) = read(document)
+        assert (found.file, found.line, found.end_line, found.claim) == ("a.py", None, None, f"{said}: wrong")
+
+
+@pytest.mark.parametrize("line", [None, True, [], {}])
+def test_a_file_without_a_line_is_meant_as_a_whole(line: Any) -> None:
+    (found,) = read(diagnostic(line=line))
+    assert (found.file, found.line, found.claim) == ("a.py", None, "wrong")
 
 
 def test_a_range_that_ends_where_a_line_begins_ends_before_that_line() -> None:
@@ -210,7 +239,7 @@ def test_paths_are_those_of_the_repository(uri: str, file: str) -> None:
 )
 def test_a_finding_outside_of_the_repository_is_left_out(uri: str) -> None:
     assert read(sarif(result(uri))) == []
-    assert read({"diagnostics": [diagnostic(uri)]}) == [] or "%" in uri
+    assert read({"diagnostics": [diagnostic(uri)]}) == [] or "%" in uri or uri in ("", ".")
 
 
 def test_a_path_may_stand_below_a_base_of_the_run() -> None:

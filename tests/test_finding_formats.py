@@ -151,7 +151,10 @@ def test_a_line_of_the_old_side_is_no_line_of_the_file() -> None:
 def test_a_finding_about_the_whole_change_has_no_place() -> None:
     whole = finding(file=None, line=None, end_line=None)
     assert sarif(whole)["results"][0]["locations"] == []
-    assert "location" not in rdjson(whole)[0]
+    # The format asks for a place, and reviewdog ends without one.
+    assert rdjson(whole)[0]["location"] == {"path": "."}
+    (again,) = read_findings(formatted("rdjson", [whole], "1.2.3"), "/srv/tree", {"a.py": ""}.get)
+    assert (again.file, again.line, again.claim) == (None, None, rdjson(whole)[0]["message"])
     assert "## The whole change\n" in markdown(whole)
 
 

@@ -62,6 +62,8 @@ def test_p11_no_agent_approves_without_a_word_on_what_is_open_however_small(shop
     said = [{"finding_id": major, "answer": "verified"}]
     approves = {"review_id": review, "verdict": "approved", "reviewer_id": OTHER, "claim": True}
     unsaid = agents.refused("OPEN_FINDINGS", "submit_verdict", **approves, answers=said)["findings"]
+    told = agents.call("submit_verdict", **approves, answers=said)["error"]["message"]
+    assert told.startswith(f"Open findings need a word each before an approval: {nit} (nit, ")
     assert [one["finding_id"] for one in unsaid] == [nit]
     # Nor are other small ones approved for those who pass over it.
     odd = {"verdict": "changes_requested", "reason": "Odd.", "findings": [{**NIT, "claim": "Odd, too."}]}

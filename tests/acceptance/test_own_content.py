@@ -103,6 +103,31 @@ def test_what_a_client_calls_itself_counts_beside_the_reviewers_name(shop: Desk)
     shop.approve(review)
 
 
+HIDDEN = (0xAD, 0x34F, 0x61C, 0x115F, 0x17B4, 0x180B, 0x200D, 0x2060, 0x3164, 0xFE0F, 0xFFA0, 0xFFF0, 0x1D173, 0xE0FFF)
+"""Of each range of Default_Ignorable_Code_Point in Unicode's DerivedCoreProperties.txt."""
+
+
+@pytest.mark.parametrize("hidden", [*map(chr, HIDDEN), "\u2800"], ids=ascii)
+def test_a_character_that_cannot_be_seen_makes_no_other_name(shop: Desk, hidden: str):
+    review = shop.put_up(diff=BETTER, proposer_id="ren\xe9")
+    for name in (f"ren\xe9{hidden}", f"{hidden}r{hidden}en\xe9", f"rene{hidden}\u0301"):
+        shop.refused("SELF_APPROVAL", "claim_review", review_id=review, reviewer_id=name)
+
+
+def test_who_answered_a_finding_does_not_settle_it_under_the_same_name_with_a_hidden_character(shop: Desk):
+    review = shop.put_up(diff=BETTER, proposer_id="codex")
+    shop.decide(review, "changes_requested", findings=[{"severity": "major", "claim": "It fails."}])
+    [fault] = shop.do("list_findings", review_id=review)["findings"]
+    asked = {"review_id": review, "finding_id": fault["finding_id"]}
+    shop.do("answer_finding", **asked, answer="refuted", reason="It does not.")
+    for name in ("codex\ufe0f", "codex\u034f", "codex\u3164"):
+        with shop.unchanged(review):
+            assert not shop.call("answer_finding", **asked, answer="upheld", reviewer_id=name)["ok"]
+            said = [{"finding_id": fault["finding_id"], "answer": "upheld"}]
+            told = {"review_id": review, "verdict": "approved", "claim": True, "answers": said}
+            shop.refused("SELF_APPROVAL", "submit_verdict", **told, reviewer_id=name)
+
+
 @pytest.fixture
 def guarded_shop(owner: Bearer, repo: Sandbox) -> Bearer:
     owner.register(repo.root)

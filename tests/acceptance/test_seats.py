@@ -213,7 +213,7 @@ def test_a_person_claims_beside_an_agent(project: Checked) -> None:
 
 def test_one_principal_holds_one_claim(project: Checked) -> None:
     review, _ = begun(project, "codex", policy='[[rule]]\nneeds = ["agent", "review", "agent:codex"]\n')
-    for name in ("Codex", "codex\u200b", "CODEX"):
+    for name in ("Codex", "codex\u200b", "CODEX", "co\u034fdex", "codex\u3164", "codex\ufe0f", "codex\U000e0100"):
         refused = project.call("claim_review", review_id=review, reviewer_id=name)
         assert refused["error"]["code"] == "ALREADY_CLAIMED"
     assert project.call("claim_review", review_id=review, reviewer_id=PROPOSER)["ok"] is False

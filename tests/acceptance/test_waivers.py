@@ -188,8 +188,42 @@ def test_open_findings_keep_back_an_approval_by_waiver(project: Checked) -> None
     project.verdict(review, "comment", generation, findings=found)
     project.do("release_claim", review_id=review, claim_generation=generation)
     assert waive(project, review, "person")["ok"]
-    assert code(waive(project, review, "agent")) == "OPEN_FINDINGS"
+    error = waive(project, review, "agent")["error"]
+    assert (error["code"], "answers" in error["message"]) == ("OPEN_FINDINGS", False)
+    assert (
+        f"Settle each first, and waive it then; answer_finding settles one; see list_findings (review_id={review})"
+        in (error["message"])
+    )
     project.broker.assert_intact()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="platform: there are no pseudo-terminals")
+def test_who_waives_at_a_terminal_over_open_findings_is_told_how_to_settle_them(project: Checked) -> None:
+    have(project, BOTH)
+    review, _ = project.submitted(diff=edited())
+    found = [{"severity": "blocker", "claim": "It loses uploads"}]
+    generation = project.claim(review, "claude-reviewer")
+    project.verdict(review, "comment", generation, findings=found)
+    project.do("release_claim", review_id=review, claim_generation=generation)
+    assert waive(project, review, "person")["ok"]
+    known = {"TANDEM_BROKER": project.broker.url, "TANDEM_DATA_DIR": str(project.broker.data_dir)}
+
+    def at_terminal(*command: str, **typed: str) -> tuple[int, str]:
+        status, shown = at_a_terminal(command, project.repo.root, **typed, **known)
+        return status, " ".join(shown.split())
+
+    asked = ("waive", review, "agent", "--until", "3d", "--reason", WHY, "--agent", "ann")
+    confirmed = {"typed": f"{project.project}\n", "after": "if that is meant: "}
+    status, shown = at_terminal(*asked, **confirmed)
+    assert (status != 0, "--answers" in shown) == (True, False), shown
+    assert f"'tandem findings answer' settles one; see 'tandem findings list {review}'." in shown
+    [fault] = project.do("list_findings", review_id=review)["findings"]
+    settled = ("findings", "answer", review, fault["finding_id"], "verified", "--agent", "ann")
+    status, shown = at_terminal(*settled)
+    assert status == 0, shown
+    status, shown = at_terminal(*asked, **confirmed)
+    assert status == 0, shown
+    assert project.status(review)["status"] == "approved"
 
 
 def test_checks_are_waived_where_none_is_required(project: Checked) -> None:

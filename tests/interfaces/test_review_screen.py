@@ -313,7 +313,7 @@ async def test_findings_of_an_earlier_round_are_settled_with_the_verdict(at: Sta
     await at.press("right_square_bracket", "right_square_bracket")
     await at.shows("round 2 of 2", "major, fixed, blocking", "Longer now.", "Your 2 findings: 2 open (1 keeps")
     await at.press("a", "ctrl+s")
-    await at.shows("Open findings keep the approval back", blocking, "Everything is as it was")
+    await at.shows("Open findings need a word each before an approval", blocking, "Everything is as it was")
     assert (await at.status(review_id)).status == "pending"
     await at.press("escape", "right_square_bracket", "c", "S")
     await at.shows("What became of it?", "Too short.", "Verified: it is corrected")

@@ -163,3 +163,41 @@ def test_a_line_of_a_plan(windows: Windows, desk: Desk) -> None:
     write(page, "Finding", "Why first?", "Send the finding")
     expect(page.locator(".thread").get_by_text("Why first?")).to_be_visible()
     assert [(line, body) for _, line, body in comments(desk, review)] == [(3, "Why first?")]
+
+
+def test_a_finding_on_a_text_without_a_file_goes_with_any_verdict(windows: Windows, desk: Desk) -> None:
+    windows.allow("status of 409")
+    for button, status in (("Comment", "in_review"), ("Approve", "approved"), ("Request changes", "changes_requested")):
+        review = desk.put_up(description=f"To say to it: {button}.")
+        desk.claim(review, "ada")
+        page = plain(windows, desk, review)
+        expect(page.get_by_label("File", exact=True)).to_have_value("")
+        page.get_by_label("Severity").select_option("nit" if button == "Approve" else "blocker")
+        page.get_by_label("Your verdict on round 1").fill("So it is.")
+        write(page, "Finding", TYPED, button, exact=True)
+        expect(page.locator("main").get_by_text(TYPED).first).to_be_visible()
+        found = desk.do("list_findings", review_id=review)["findings"]
+        assert [(one["file"], one["line"], one["claim"]) for one in found] == [(None, None, TYPED)]
+        assert desk.status(review)["status"] == status
+    # One that keeps back the approval that it goes with is refused, and its words stay.
+    review = desk.put_up()
+    desk.claim(review, "ada")
+    page = plain(windows, desk, review)
+    page.get_by_label("Severity").select_option("blocker")
+    write(page, "Finding", TYPED, "Approve", exact=True)
+    expect(page.get_by_label("Finding", exact=True)).to_have_value(TYPED)
+    expect(page.locator(".acts-refusal")).to_contain_text("This verdict approves, and finds what keeps the approval")
+    expect(page.locator(".acts-refusal")).not_to_contain_text("below")
+    assert desk.status(review)["status"] == "claimed"
+
+
+def test_a_finding_without_a_script_on_the_whole_of_a_change_with_files(windows: Windows, shop: Desk) -> None:
+    review = shop.put_up(diff=edited())
+    shop.claim(review, "ada")
+    page = plain(windows, shop, review)
+    page.get_by_label("File", exact=True).select_option("The whole change")
+    write(page, "Finding", TYPED, "Approve", exact=True)
+    expect(page.locator("main").get_by_text(TYPED).first).to_be_visible()
+    assert [(one["file"], one["claim"]) for one in shop.do("list_findings", review_id=review)["findings"]] == [
+        (None, TYPED)
+    ]

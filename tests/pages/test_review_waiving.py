@@ -113,3 +113,23 @@ def test_a_person_withdraws_their_own_approval_while_others_are_missing(
     page.get_by_role("button", name="Withdraw the approval").click()
     expect(page.get_by_text("Withdraw the approval")).to_have_count(0)
     assert len(shop.status(review)["missing"]) == 2
+
+
+def test_who_waives_over_open_findings_is_told_to_settle_them_first(
+    windows: Windows, broker: BrokerProcess, shop: Desk, repo: Sandbox
+) -> None:
+    windows.allow("status of 409")
+    repo.write(FILE, '[[rule]]\nneeds = ["agent"]\n')
+    repo.commit("policy")
+    review = shop.put_up(diff=edited())
+    held = {"review_id": review, "claim_generation": shop.claim(review, "codex")}
+    shop.do("submit_verdict", **held, verdict="comment", reason="So", findings=[{"severity": "major", "claim": "No."}])
+    shop.do("release_claim", **held)
+    page = windows.open("ada")
+    page.goto(opening(broker, f"/reviews/{review}"))
+    page.get_by_text("Waive a requirement").first.click()
+    page.get_by_label("Which").fill("agent")
+    page.get_by_label("Why it cannot wait").fill("The shop is down")
+    page.get_by_role("button", name="Waive it").click()
+    expect(page.locator(".acts-refusal")).to_contain_text("Settle each first, and waive it then.")
+    expect(page.locator(".acts-refusal")).not_to_contain_text("below")

@@ -17,8 +17,11 @@ if TYPE_CHECKING:
 
 def folded(name: str) -> str:
     """A name without its case, its spaces at the ends and all that cannot be seen: no one is two by these."""
-    text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
-    return " ".join("".join(letter for letter in text if unicodedata.category(letter) != "Cf").split())
+    text = " ".join(unicodedata.normalize("NFKC", name).casefold().split())
+    hidden = _pattern(f"[{HIDDEN}\ufe0e\ufe0f]")
+    seen = (letter for letter in text if unicodedata.category(letter) != "Cf" and hidden.match(letter) is None)
+    # Again, as a hidden one may have kept a letter from its accent.
+    return " ".join(unicodedata.normalize("NFKC", "".join(seen)).split())
 
 
 _NARROW, _WIDE = 0xFF, 0xFFFF
@@ -27,7 +30,11 @@ HIDDEN = (
     "\u2000-\u200b\u200e\u200f\u2028-\u202f\u205f-\u206f\u2800\u3164\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufffc"
     "\ud800-\udfff\U00013430-\U00013442\U00016fe4\U0001bca0-\U0001bca3\U0001d159\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
-"""Characters that are hidden wherever they stand, as they stand between the brackets of a regular expression."""
+"""Characters that are hidden wherever they stand, as they stand between the brackets of a regular expression.
+
+With the joiners and the two selectors behind emoji, they include all of the property Default_Ignorable_Code_Point in
+Unicode's DerivedCoreProperties.txt.
+"""
 LONE_SELECTOR = (
     "(?<![\xa9\xae\u203c\u2049\u2122\u2139\u2194-\u21aa\u231a-\u23ff\u24c2\u25aa-\u25fe\u2600-\u27bf\u2934\u2935"
     "\u2b05-\u2b55\u3030\u303d\u3297\u3299\U0001f004-\U0001faff])(?<![0-9#*](?=\ufe0f\u20e3))[\ufe0e\ufe0f]"

@@ -215,7 +215,8 @@ def _diagnostic(finding: Finding) -> dict[str, Any]:
     gone = {"start": {"line": line, "column": 1}, "end": {"line": (end or 0) + 1, "column": 1}}
     return _without_none(
         message=_message(finding) + ("" if told == "(open)" else f"\n\n{told}"),
-        location=None if file is None else _without_none(path=file, range=lines if line else None),
+        # reviewdog ends at a diagnostic without a location; to it, this path is no file's.
+        location=_without_none(path="." if file is None else file, range=lines if file and line else None),
         severity=_SEVERITIES[_LEVELS[finding["severity"]]] if counts else "INFO",
         code={"value": category} if category else None,
         suggestions=None if text is None else [{"range": lines if text else gone, "text": text.removesuffix("\n")}],

@@ -28,6 +28,7 @@ _MOST_FAULTS = 20
 """After so many braces that begin no JSON the rest is not looked at: each may be read to the end of the output."""
 _MOST_EDITS = 50
 _LONGEST_REPLACED = 20_000
+_LONGEST_NUMBER = 20
 _NEAR_LINES = 3
 """How far from the finding's lines a suggestion may change something: it replaces those between, too."""
 
@@ -40,6 +41,8 @@ _CRITICAL = re.compile(r"(?:9|10)(?:\.\d+)?")
 _DECODER = json.JSONDecoder()
 _LEVELS = {"error": "major", "warning": "minor", "note": "nit", "none": "nit"}
 _SEVERITIES = {"ERROR": "major", 1: "major", "WARNING": "minor", 2: "minor", "INFO": "nit", 3: "nit"}
+_WHOLE_CHANGE = (None, "", ".")
+"""The paths of rdjson that name no file: the last is the one that Tandem writes, as reviewdog needs one."""
 _CODE_POINTS, _UTF_16, _UTF_8 = ("utf-32-le", 4), ("utf-16-le", 2), ("utf-8", 1)
 """What a column counts: an encoding, and the bytes of its unit."""
 
@@ -143,22 +146,25 @@ def _number(value: Any) -> int | None:
     return value if type(value) is int and 1 <= value <= _LARGEST_LINE else None
 
 
-def _region(line: Any, column: Any, end_line: Any, end_column: Any) -> _Region | None:
+def _region(line: Any, column: Any, end_line: Any, end_column: Any) -> _Region | str | None:
+    """The part that is meant; in words where it cannot be, None where none is named."""
     first = _number(line)
     if first is None:
-        return None
+        told = _short(str(line), _LONGEST_NUMBER) if type(line) in (str, int, float) else None
+        return f"Line {told}" if told else None
     region = _Region(first, _number(column), _number(end_line) or first, _number(end_column))
-    return region if region.end_line >= first else None
+    return region if region.end_line >= first else f"Lines {first}–{region.end_line}"
 
 
 def _finding(
-    tree: _Tree, file: str | None, region: _Region | None, severity: str, category: Any, claim: Any
+    tree: _Tree, file: str | None, region: _Region | str | None, severity: str, category: Any, claim: Any
 ) -> ReportedFinding | None:
     """A finding without a suggestion; None if it says nothing. A place that is not there is told in its words."""
     said = _short(claim, LONGEST_TEXT)
     if said is None:
         return None
-    line, end = (region.line, region.last_line) if region and file else (None, None)
+    line, end = (region.line, region.last_line) if isinstance(region, _Region) and file else (None, None)
+    said = f"{region}: {said}" if isinstance(region, str) and file else said
     try:
         total = len(tree.lines(file)) if file else 0
     except FileNotFoundError:
@@ -235,7 +241,7 @@ def _sarif_path(place: Any, run: Any, tree: _Tree) -> str | None:
     return tree.path(unquote(bare))
 
 
-def _sarif_region(region: Any) -> _Region | None:
+def _sarif_region(region: Any) -> _Region | str | None:
     return _region(*(_at(region, name) for name in ("startLine", "startColumn", "endLine", "endColumn")))
 
 
@@ -249,7 +255,7 @@ def _of_diagnostic(one: Any, tree: _Tree, severity: Any) -> Iterator[ReportedFin
     grade = _SEVERITIES.get(given, "minor") if isinstance(given, str | int) else "minor"
     region = _rdjson_region(_at(one, "location", "range"))
     finding = _finding(tree, file, region, grade, _at(one, "code", "value"), _at(one, "message"))
-    if finding is None or (file is None and path is not None):
+    if finding is None or (file is None and path not in _WHOLE_CHANGE):
         return
     # Several may be parts of one suggestion, or different ones: tools do either.
     offered = _list(one, "suggestions")
@@ -259,7 +265,7 @@ def _of_diagnostic(one: Any, tree: _Tree, severity: Any) -> Iterator[ReportedFin
     yield finding
 
 
-def _rdjson_region(given: Any) -> _Region | None:
+def _rdjson_region(given: Any) -> _Region | str | None:
     start, end = _at(given, "start"), _at(given, "end") or _at(given, "start")
     return _region(_at(start, "line"), _at(start, "column"), _at(end, "line"), _at(end, "column"))
 
@@ -268,11 +274,11 @@ def _rdjson_region(given: Any) -> _Region | None:
 
 
 def _with_suggestion(
-    finding: ReportedFinding, edits: list[tuple[_Region | None, Any]], lines: list[str], unit: tuple[str, int]
+    finding: ReportedFinding, edits: list[tuple[_Region | str | None, Any]], lines: list[str], unit: tuple[str, int]
 ) -> ReportedFinding:
     """The finding with a text for whole lines, which may be a few more than it named; without one where that fails."""
     line, end = finding.line, finding.end_line
-    regions = [region for region, _ in edits if region is not None]
+    regions = [region for region, _ in edits if isinstance(region, _Region)]
     if line is None or end is None or len(regions) != len(edits) or not 0 < len(edits) <= _MOST_EDITS:
         return finding
     first = min(line, *(one.line for one in regions))

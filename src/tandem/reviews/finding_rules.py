@@ -301,10 +301,15 @@ def keeping_back(review_id: str, found: Sequence[Finding]) -> OpenFindings:
     )
     more = f", and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
     elsewhere = sorted({one.review_id for one in found} - {review_id})
-    what = f"Open findings of {', '.join(elsewhere)} on the same content" if elsewhere else "Open findings"
+    # An agent's approval says a word of small ones, too, which alone keep nothing back.
+    what = (
+        f"Open findings of {', '.join(elsewhere)} on the same content keep the approval back"
+        if elsewhere
+        else "Open findings need a word each before an approval"
+    )
     how = "first, there (answer_finding)" if elsewhere else "in answers"
     return OpenFindings(
-        f"{what} keep the approval back: {said}{more}. Say of each {how} whether it is verified (it is"
+        f"{what}: {said}{more}. Say of each {how} whether it is verified (it is"
         " corrected), upheld (it was refuted or deferred, rightly) or reopened (it still fails); or ask for"
         " changes.",
         review_id=review_id,

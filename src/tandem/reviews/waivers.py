@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tandem.contract.caller import Caller
 from tandem.core.clock import isoformat
-from tandem.errors import Forbidden, InvalidInput, InvalidTransition, ReasonRequired, RequirementMissing
+from tandem.errors import Forbidden, InvalidInput, InvalidTransition, OpenFindings, ReasonRequired, RequirementMissing
 from tandem.reviews import claim_rules as claims
 from tandem.reviews import contents, counter_patches, findings, seats, views, waiver_rules, writing
 from tandem.reviews import queries as reviews
@@ -135,7 +135,10 @@ def _approved(
     given = verdict_on(before, verdict_id, _APPROVED, reason, by, now)
     current = reviews.get_round(unit, before.id, before.round)
     asked = SubmitVerdict(review_id=before.id, verdict=_APPROVED, reviewer_id=by)
-    ruling = findings.ruled(unit, services, before, caller, asked, given, Prepared())
+    try:
+        ruling = findings.ruled(unit, services, before, caller, asked, given, Prepared())
+    except OpenFindings as error:
+        raise _settled_first(error, waiver) from error
     before = counter_patches.supersede(unit, before, actor=by, now_us=now, reason="the waiver")
     ended = decided_by(claims.end_claim(before, found, now), given)._replace(
         reviewer_id=None,
@@ -157,6 +160,19 @@ def _approved(
     )
     tell(unit, services, Decision(before, current, _APPROVED, by, now))
     return written
+
+
+def _settled_first(error: OpenFindings, waiver: Waiver) -> OpenFindings:
+    """The refusal of a verdict in a waiver's words: no answers to findings go with it."""
+    kept = error.details["findings"]
+    named = ", ".join(f"{one['finding_id']} ({one['severity']}, by {one['author']})" for one in kept)
+    more = f", and {error.details['count'] - len(kept)} more" if error.details["count"] > len(kept) else ""
+    lists = " and ".join(f"list_findings (review_id={name})" for name in sorted({one["review_id"] for one in kept}))
+    return OpenFindings(
+        f"Open findings keep back the approval that waiving '{waiver.need}' makes: {named}{more}. Settle each first,"
+        f" and waive it then; answer_finding settles one; see {lists}.",
+        **error.details,
+    )
 
 
 async def settle_waiver(services: Services, caller: Caller, request: SettleWaiver) -> ReviewStatus:

@@ -131,7 +131,7 @@ def _finding(request: PageRequest) -> dict[str, Any]:
 
 
 def _findings(request: PageRequest) -> list[dict[str, Any]]:
-    """The findings on lines: those that a script collected, and the one of the fields."""
+    """The findings: those that a script collected, and the one of the fields, on the whole change without a file."""
     try:
         kept: Any = parse_json((request.form.get("findings") or "[]").encode())
     except orjson.JSONDecodeError:
@@ -143,9 +143,9 @@ def _findings(request: PageRequest) -> list[dict[str, Any]]:
     details = _details(request)
     if not body and any(details[name] is not None for name in ("category", "failure", "suggestion")):
         raise InvalidInput(_SAY_FIRST, field="comment_body")
-    if body and path:
+    if body:
         severity, side = request.form.get("severity", "minor"), request.form.get("comment_side", "new")
-        one = {"file": path, "line": line, "side": side, "severity": severity, "claim": body}
+        one = {"file": path or None, "line": line, "side": side, "severity": severity, "claim": body}
         found.append(_one_finding(one | details))
     return found
 
