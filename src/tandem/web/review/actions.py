@@ -41,7 +41,6 @@ _OWN_FIELDS = frozenset(
     {TOKEN_FIELD, "form_name", "seen", "idempotency_key", "on_round", "claim_generation", "draft_id", "draft_texts"}
 )
 """What a form says of the page that it was on, rather than what somebody typed."""
-_MOST_FINDINGS = 500
 _SAY_FIRST = "Say first what the fault is; nothing is sent yet."
 _SETTLED = "settled:"
 """What the fields of earlier findings in the form of a verdict begin with."""
@@ -138,7 +137,7 @@ def _findings(request: PageRequest) -> list[dict[str, Any]]:
         raise InvalidInput("The findings on lines cannot be read; load the page again.", field="findings") from None
     if not isinstance(kept, list):
         raise InvalidInput("The findings on lines are no list.", field="findings")
-    found = [_one_finding(item) for item in cast("list[Any]", kept)[:_MOST_FINDINGS]]
+    found = [_one_finding(item) for item in cast("list[Any]", kept)]
     path, line, body = request.form.get("comment_path", ""), request.number("comment_line"), _remark(request)
     details = _details(request)
     if not body and any(details[name] is not None for name in ("category", "failure", "suggestion")):
