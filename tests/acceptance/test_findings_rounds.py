@@ -8,7 +8,8 @@ import pytest
 
 from tandem.git.hunks import parse
 from tests.acceptance.finding import found
-from tests.acceptance.reviewing import AgentDesk, Desk
+from tests.acceptance.reviewing import OTHER, PROPOSER, REVIEWER, AgentDesk, Desk, ProposerDesk, edited
+from tests.broker import BrokerProcess
 
 TRANSFER = (
     "def transfer(a, amount):",
@@ -63,3 +64,69 @@ def test_p11_no_line_that_the_changes_since_show_as_added_is_found_late(agents: 
     after[chance.randrange(len(after))] = f"other {seed}"
     late, new = found_late(agents, shop, before, after)
     assert late <= set(range(1, len(after) + 1)) - new
+
+
+def asked(shop: Desk, review: str, *, holds: bool = False) -> None:
+    """Alice, a person, asks something under a claim, and lets go of it."""
+    generation = shop.claim(review, "alice")
+    shop.say(review, "reviewer", "Who calls it?", claim_generation=generation)
+    if not holds:
+        shop.do("release_claim", review_id=review, claim_generation=generation)
+
+
+@pytest.mark.parametrize("way", ["closed", "revised", "open", "held", "answered", "parent", "round"])
+def test_p11_no_new_review_or_round_shakes_the_question_of_a_person_off(
+    agents: AgentDesk, shop: Desk, broker: BrokerProcess, way: str
+):
+    review = shop.put_up(diff=edited())
+    asked(shop, review, holds=way in {"held", "answered", "parent"})
+    with ProposerDesk(broker.url, shop.project, agent=PROPOSER) as proposer:
+        if way == "revised":
+            proposer.revise(review, diff=edited(text="other"))
+        if way == "answered":
+            proposer.say(review, "proposer", "No one.")
+        if way != "open":
+            proposer.do("close_review", review_id=review)
+        if way == "round":
+            again = proposer.put_up(diff=edited("b.txt"))
+            assert shop.status(again)["attention"] is None
+            proposer.revise(again, diff=edited())
+        else:
+            stated = {"parent_id": review} if way == "parent" else {"phase": "2"}
+            again = proposer.put_up(diff=edited(text="else" if way == "parent" else "better"), **stated)
+        for _ in range(2):
+            status = shop.status(again)
+            assert status["attention"].startswith(f"In {review}: alice asked something"), way
+            assert status["next_action"] == "escalate"
+            agents.refused("INVALID_TRANSITION", "claim_review", review_id=again, reviewer_id=OTHER)
+            proposer.do("close_review", review_id=again)
+            again = proposer.put_up(diff=edited(), parent_id=again)
+    # A person ends it for good.
+    shop.do("retry_review", review_id=again)
+    assert shop.status(again)["attention"] is None
+    shop.do("close_review", review_id=again)
+    if way != "open":
+        last = shop.put_up_whole(diff=edited())
+        assert agents.decide(last["review_id"], "approved")["verdict"] == "approved"
+        assert shop.is_open_for(last["digest"])
+
+
+def test_p11_an_answer_that_comes_with_a_new_round_is_read_before_an_agent_decides(agents: AgentDesk, shop: Desk):
+    review = shop.put_up(diff=edited())
+    asked(shop, review, holds=True)
+    shop.say(review, "proposer", "No one.")
+    shop.revise(review, diff=edited(text="other"))
+    assert shop.status(review)["attention"].startswith("alice asked something")
+    agents.refused("INVALID_TRANSITION", "claim_review", review_id=review, reviewer_id=OTHER)
+
+
+def test_p11_why_a_review_waits_names_the_review_where_that_was_said(agents: AgentDesk, shop: Desk):
+    lines = ("def pay(total):", "    cents = total * 100 + surcharge", "    return cents")
+    first = shop.put_up(diff=added("m.py", *lines))
+    shop.decide(first, "changes_requested", findings=[{**fault(2), "claim": "It is off."}], reviewer_id=REVIEWER)
+    agents.decide(first, "approved")
+    assert shop.status(first)["attention"].startswith("A reviewer approves")
+    shop.do("close_review", review_id=first)
+    other = shop.put_up(diff=added("m.py", *lines, "# More."), proposer_id="prop-2", phase="2")
+    assert [one["claim"] for one in found(shop, other)] == ["It is off."]
+    assert shop.status(other)["attention"].startswith(f"In {first}: A reviewer approves")

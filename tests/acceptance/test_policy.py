@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tandem.rulings.policy import FILE
 from tests.acceptance.checking import Checked, check, checked
-from tests.acceptance.reviewing import edited
+from tests.acceptance.reviewing import PROPOSER, Desk, edited
 from tests.databases import ON_BOTH_DATABASES
 
 BOTH = '[[rule]]\nname = "both"\nneeds = ["agent", "person"]\n'
@@ -169,6 +169,18 @@ def test_a_person_finds_in_the_inbox_that_only_their_approval_is_missing(project
     project.approved_by(review, "codex")
     assert places("ann") == [("your_turn", "approve")]
     assert places("codex") == [("waiting", "queued")]
+
+
+def test_what_follows_a_review_that_only_a_person_was_missing_of_begins_without_that(project: Checked) -> None:
+    have(project, BOTH)
+    review, _ = project.submitted(diff=edited())
+    project.approved_by(review, "codex")
+    assert "codex approved" in project.status(review)["attention"]
+    with Desk(project.broker.url, project.project, agent=PROPOSER) as proposer:
+        proposer.do("close_review", review_id=review)
+        again = proposer.put_up(diff=edited(text="other"), parent_id=review)
+    assert project.status(again)["attention"] is None
+    assert project.approved_by(again, "codex")["data"]["status"] == "pending"
 
 
 def test_who_approved_may_come_back_and_object(project: Checked) -> None:

@@ -153,7 +153,7 @@ def open_in(
     """Write a new review within a unit of work; `author` wrote its content, where that is not the proposer."""
     review = _new_review(review_id, project, request, content, caller, services.clock.now_us())
     found = carried.going_on(unit, project, review.parent_id, content)
-    review = carried.waiting(unit, services, review, found)
+    review = carried.waiting(unit, services, review, found, review.parent_id)
     first = _round(unit, review, request, content, origin="proposal", author=author or review.proposer_id)
     review = seats.begun(review, first, content)
     written = writing.change_review(
@@ -204,8 +204,7 @@ def revise_in(
         rows=writing.Rows(round=new_round, findings=findings),
     )
     _check_registration(unit, services, before.project, content)
-    if before.held and before.speaker_kind == "question" and written.attention is None:
-        written = hear_first(unit, before, written, actor, now)
+    written = hear_first(unit, before, written, actor, now)
     return seats.go_on(unit, checks.begin(unit, written, content), now)
 
 

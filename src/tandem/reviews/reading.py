@@ -34,7 +34,7 @@ from tandem.reviews.claims import clear_attention
 from tandem.reviews.context import Services, is_by_person
 from tandem.reviews.queries import RoundContent
 from tandem.reviews.requests import CloseReview, GetProposal, GetReview, GetReviewStatus, ListReviews
-from tandem.reviews.rounds import Round, why_stopped, with_turn
+from tandem.reviews.rounds import Round, with_turn
 from tandem.reviews.rules import INIT, Action, Review, Side, State, allowed_actions, step
 from tandem.rulings import next_steps
 from tandem.rulings.policy import CHECKS, FILE
@@ -346,7 +346,7 @@ def close_in(
     found = step(Action.CLOSE, as_objected(before, now))
     if found.to is None:
         return before
-    why = None if decides or found.outcome != "withdrawn" else why_stopped(before)
+    why = None if decides or found.outcome != "withdrawn" else seats.why_stopped(before)
     waited = {"attention": why, "objections": before.objections} if why else {}
     looked_at = clear_attention(unit, before, actor, now)
     current = counter_patches.supersede(unit, looked_at, actor=actor, now_us=now, reason="closed")

@@ -18,7 +18,7 @@ from tandem.contract.access import Names, folded
 from tandem.contract.caller import Caller
 from tandem.errors import Forbidden, RequirementMissing
 from tandem.reviews import claim_rules as claims
-from tandem.reviews import finding_queries, grounds, waiver_rules, writing
+from tandem.reviews import finding_queries, grounds, rounds, waiver_rules, writing
 from tandem.reviews import queries as reviews
 from tandem.reviews.check_rules import PASSED, CheckRun, CheckStatus, Hold, outcome
 from tandem.reviews.contents import Content
@@ -143,6 +143,11 @@ def waits(review: Review) -> str | None:
         return None
     given = "".join(f"{one.by} approved. " for one in filled(review))
     return f"{given}Missing: {listed(review)}."
+
+
+def why_stopped(review: Review) -> str | None:
+    """As `rounds.why_stopped`, but for the policy's own wait for a person: each content has one of its own."""
+    return rounds.why_stopped(review._replace(attention=None) if review.attention == waits(review) else review)
 
 
 def _needed(
