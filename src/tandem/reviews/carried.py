@@ -102,9 +102,13 @@ def waiting(
     unit: Unit, services: Services, review: Review, found: Collection[Finding], parent_id: str | None = None
 ) -> Review:
     """A review as one that waits for a person where one does whose findings block it, of its content, or its parent."""
+    threshold = threshold_of(unit, services, review.project, review)
+    own = finding_queries.list_of_review(unit, review.id) if review.by_checks else ()
+    if any(seats.holds_rule_back(one, threshold) for one in (*found, *own)):
+        # Checks alone do not approve it then: a reviewer is wanted.
+        review = review._replace(by_checks=0)
     if review.is_disputed and review.attention != seats.waits(review):
         return review
-    threshold = threshold_of(unit, services, review.project, review)
     names = {one.review_id for one in found if blocks(one, threshold) or one.state == "late"}
     names |= {parent_id} if parent_id else set()
     known = [_stopped(unit, reviews.get(unit, name)) for name in sorted(names)]

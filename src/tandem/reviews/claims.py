@@ -323,7 +323,7 @@ async def release_claim(services: Services, caller: Caller, request: ReleaseClai
         )
         if before.speaker_kind == "question":
             written = hear_first(unit, before, written, holder, services.clock.now_us())
-        written = seats.go_on(unit, written, services.clock.now_us())
+        written = seats.go_on(unit, services, written, services.clock.now_us())
         return views.answer(ClaimReleased, services.waits, unit, written)
 
     return await transact(services, caller, work)
@@ -357,6 +357,8 @@ def _expire_one(unit: Unit, services: Services, review_id: str, now: int, latest
     over = [one for one in held if one.lease_expires_at is not None and one.lease_expires_at <= now]
     for one in over:
         services.pool.expire(unit, before.id, one.claim_generation, now)
+    if over:
+        seats.go_on(unit, services, reviews.get(unit, before.id), now)
     return len(over)
 
 
@@ -404,7 +406,7 @@ def take_back(unit: Unit, before: Review, generation: int, failure: Failure, now
     if (heard := hear_first(unit, before, written, failure.actor, now_us)) is not written:
         return heard
     if after.attempts == before.attempts or after.attempts <= claims.RETRIES:
-        return seats.go_on(unit, written, now_us)
+        return written
     return raise_attention(unit, written, f"{after.attempts}{NO_VERDICT}{failure.reason}", failure.actor, now_us)
 
 

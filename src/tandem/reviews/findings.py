@@ -10,7 +10,7 @@ from tandem.contract.access import Names
 from tandem.contract.caller import Caller
 from tandem.contract.operation import ALL, Role
 from tandem.errors import Forbidden, InvalidInput, InvalidTransition, OpenFindings, SelfApproval
-from tandem.reviews import carried, finding_queries, finding_rules, places, views, writing
+from tandem.reviews import carried, finding_queries, finding_rules, places, seats, views, writing
 from tandem.reviews import claim_rules as claims
 from tandem.reviews import queries as reviews
 from tandem.reviews.context import Services, is_by_person, threshold_of
@@ -326,6 +326,7 @@ async def answer_finding(services: Services, caller: Caller, request: AnswerFind
             data={"finding_id": found.id, "answer": request.answer, "reason": request.reason, "round": before.round},
             rows=Rows(findings=(found,)),
         )
+        written = written if is_answer else seats.go_on(unit, services, written, now)
         counts = FindingCounts(*finding_rules.counted(known.values(), threshold))
         return views.answer(
             FindingAnswered, services.waits, unit, written, finding_id=found.id, state=found.state, counts=counts

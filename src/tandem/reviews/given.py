@@ -147,18 +147,14 @@ async def _unchanged(services: Services, review_id: str, spots: list[Spot], earl
         return frozenset()
     with suppress(TandemError):
         new = await asyncio.to_thread(_added, await files.interdiff(services, before, later))
-        return old & {one.id for one in spots if new.isdisjoint((one.file, number) for number in _numbers(one))}
+        lines = {one.id: range(one.line or 0, (one.end_line or one.line or 0) + 1) for one in spots}
+        return old & {one.id for one in spots if new.isdisjoint((one.file, number) for number in lines[one.id])}
     return frozenset()
 
 
 def _added(diff: str) -> set[tuple[str | None, int | None]]:
     lines = ((file.path, line) for file in hunks.parse(diff) for hunk in file.hunks for line in hunk.walk())
     return {(path, line.new_number) for path, line in lines if line.kind == "added"}
-
-
-def _numbers(spot: Spot) -> range:
-    first = spot.line or 0
-    return range(first, (spot.end_line or first) + 1)
 
 
 def _spots(found: dict[str, GivenFinding], number: int) -> list[Spot]:

@@ -22,8 +22,8 @@ from tandem.reviews import finding_queries, grounds, rounds, waiver_rules, writi
 from tandem.reviews import queries as reviews
 from tandem.reviews.check_rules import PASSED, CheckRun, CheckStatus, Hold, outcome
 from tandem.reviews.contents import Content
-from tandem.reviews.context import Services, is_by_person
-from tandem.reviews.finding_rules import ADVICE
+from tandem.reviews.context import Services, is_by_person, threshold_of
+from tandem.reviews.finding_rules import Finding, blocks
 from tandem.reviews.grounds import Rules
 from tandem.reviews.rounds import Round, approved_by, record_speaker, verdict_on, with_turn
 from tandem.reviews.rules import Action, Review, State, step
@@ -471,22 +471,40 @@ def _have_passed(runs: Sequence[CheckRun]) -> bool:
     return outcome(runs) == PASSED and any(one.status == CheckStatus.PASSED for one in runs)
 
 
-def go_on(unit: Unit, review: Review, now: int) -> Review:
+def go_on(unit: Unit, services: Services, review: Review, now: int) -> Review:
     """Approve a review whose claim has ended, where it has all that is needed; else it stays as it is."""
     if review.needs is None:
         return review
-    return approve_by_rule(unit, review, reviews.list_checks(unit, review.id, review.round), now)
+    return approve_by_rule(unit, services, review, reviews.list_checks(unit, review.id, review.round), now)
 
 
-def approve_by_rule(unit: Unit, review: Review, runs: Sequence[CheckRun], now: int) -> Review:
+def holds_rule_back(one: Finding, threshold: str) -> bool:
+    """Whether no rule approves over a finding: it blocks, or a person said it."""
+    return blocks(one, threshold) or (one.is_open and one.source == "person" and not one.pre_existing)
+
+
+def _holding(unit: Unit, services: Services, review: Review) -> list[Finding]:
+    threshold = threshold_of(unit, services, review.project, review)
+    return [one for one in finding_queries.list_of_review(unit, review.id) if holds_rule_back(one, threshold)]
+
+
+def lacking(unit: Unit, services: Services, review: Review) -> tuple[str, ...]:
+    """The approvals that a review still needs, in words; without any, the findings over which no rule approves it."""
+    words = tuple(one.words for one in missing(review))
+    if words or review.requirements is None or (review.state != State.PENDING and not review.held):
+        return words
+    kept = ((one, "a person" if one.source == "person" else "a reviewer") for one in _holding(unit, services, review))
+    return tuple(f"{one.id} ({one.severity}, {one.where}, by {one.author}) settled by {who}" for one, who in kept)
+
+
+def approve_by_rule(unit: Unit, services: Services, review: Review, runs: Sequence[CheckRun], now: int) -> Review:
     """Approve a review that has all that its policy needs without another verdict; else it stays as it is.
 
     Passed checks are all of it by a rule, or the approvals of the same content in an earlier round.
     """
     known, seats = review.requirements, filled(review)
     is_free = review.state == State.PENDING and review.attention is None
-    found = finding_queries.list_of_review(unit, review.id)
-    if known is None or not is_free or any(one.is_open and one.source != ADVICE for one in found):
+    if known is None or not is_free or _holding(unit, services, review):
         return review
     if known.only_checks and _have_passed(runs):
         by = ", ".join(known.by_rule)

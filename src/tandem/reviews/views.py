@@ -81,7 +81,7 @@ def _next(
     }
     why = none and {"reason": none.reason, "message": none.message}
     message = next_steps.operations({**facts, "no_reviewer": why})
-    missing = () if review.state == State.CLOSED else tuple(one.words for one in seats.missing(review))
+    missing = () if review.state == State.CLOSED else seats.lacking(unit, services, review)
     return {**about, "next_action": action, "no_reviewer": none, "message": message, "missing": missing}
 
 
