@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 
 import pytest
 
 from tandem.git.hunks import parse
-from tests.acceptance.finding import found
+from tests.acceptance.finding import MAJOR, found
 from tests.acceptance.reviewing import OTHER, PROPOSER, REVIEWER, AgentDesk, Desk, ProposerDesk, edited
 from tests.broker import BrokerProcess
+from tests.commandline import ShellInside
 
 TRANSFER = (
     "def transfer(a, amount):",
@@ -18,6 +20,12 @@ TRANSFER = (
     "    a.take(amount)",
     "    a.unlock()",
 )
+
+
+@pytest.fixture
+def files() -> Mapping[str, bytes]:
+    """What the repository of `shell` has."""
+    return {"a.txt": b"".join(b"line %d\n" % number for number in range(1, 11))}
 
 
 def added(path: str, *lines: str) -> str:
@@ -130,3 +138,33 @@ def test_p11_why_a_review_waits_names_the_review_where_that_was_said(agents: Age
     other = shop.put_up(diff=added("m.py", *lines, "# More."), proposer_id="prop-2", phase="2")
     assert [one["claim"] for one in found(shop, other)] == ["It is off."]
     assert shop.status(other)["attention"].startswith(f"In {first}: A reviewer approves")
+
+
+def test_who_settles_a_finding_without_a_claim_hears_how_it_is_settled(agents: AgentDesk, shop: Desk):
+    first = shop.put_up(diff=edited())
+    agents.decide(first, "changes_requested", findings=[MAJOR])
+    shop.do("close_review", review_id=first)
+    review = shop.put_up(diff=edited())
+    settled = {"review_id": review, "finding_id": found(shop, review)[0]["finding_id"], "answer": "verified"}
+    error = agents.call("answer_finding", **settled, reviewer_id=OTHER)["error"]
+    assert error["code"] == "INVALID_TRANSITION"
+    assert "claim_review" in error["message"]
+    assert "person" in error["message"]
+    assert "reviewer_message" not in error["message"]
+
+
+def test_a_proposer_hears_of_what_keeps_the_approval_back_before_a_reviewer_comes(others: Desk, shell: ShellInside):
+    first = others.put_up(diff=edited())
+    others.do("claim_review", review_id=first, reviewer_id="codex")
+    others.verdict(first, "changes_requested", findings=[MAJOR], reviewer_id="codex")
+    others.do("close_review", review_id=first)
+    created = others.put_up_whole(diff=edited())
+    assert created["next_action"] == "wait"
+    assert "answer_finding" in created["message"]
+    answers = f"tandem findings answer {created['review_id']}"
+    shown = shell.run("review", "status", created["review_id"])
+    assert answers in shown.stdout + shown.stderr
+    finding = found(others, created["review_id"])[0]["finding_id"]
+    others.do("answer_finding", review_id=created["review_id"], finding_id=finding, answer="fixed")
+    shown = shell.run("review", "status", created["review_id"])
+    assert answers not in shown.stdout + shown.stderr

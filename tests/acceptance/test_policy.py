@@ -8,6 +8,7 @@ from tandem.rulings.policy import FILE
 from tests.acceptance.checking import Checked, check, checked
 from tests.acceptance.finding import MAJOR, NIT, answered, found
 from tests.acceptance.reviewing import OTHER, PROPOSER, REVIEWER, AgentDesk, Desk, edited
+from tests.commandline import ShellInside
 from tests.databases import ON_BOTH_DATABASES
 
 BOTH = '[[rule]]\nname = "both"\nneeds = ["agent", "person"]\n'
@@ -184,6 +185,18 @@ def test_what_follows_a_review_that_only_a_person_was_missing_of_begins_without_
     assert project.approved_by(again, "codex")["data"]["status"] == "pending"
 
 
+def test_who_asked_is_named_although_somebody_approved_since(project: Checked) -> None:
+    have(project, BOTH)
+    review, _ = project.submitted(diff=edited())
+    generation = project.claim(review, "codex")
+    blocker = {**MAJOR, "severity": "blocker"}
+    project.verdict(review, "comment", generation, reason="Who calls it?", reviewer_id="codex", findings=[blocker])
+    project.approved_by(review, "alice", proved=True)
+    said = ShellInside(project.broker.url, project.repo.root).run("review", "status", review)
+    assert "codex asks: Who calls it?" in said.stderr
+    assert "alice asks" not in said.stderr
+
+
 def test_who_approved_may_come_back_and_object(project: Checked) -> None:
     have(project, BOTH)
     review, _ = project.submitted(diff=edited())
@@ -309,6 +322,7 @@ def test_no_small_finding_holds_up_what_checks_alone_approve(project: Checked) -
         status = project.status(other)
         assert (status["status"], status["checks"]) == ("pending", "passed")
         assert status["missing"] == [f"{grave} (major, a.txt:9, by {REVIEWER}) settled by a reviewer"]
+        assert "answer_finding" in status["message"]
         assert agents.do("claim_review", reviewer_id=OTHER)["review_id"] == other
         released = {"review_id": other, "claim_generation": project.status(other)["claim_generation"]}
         agents.do("release_claim", **released)

@@ -360,9 +360,13 @@ def _settler(
     who = named or caller.operator
     if is_unnamed or not is_by_person(unit, services, caller, who):
         own = claims.seen_by(review, generation, who)
-        _, who = claims.reviewer_step(
-            Action.REVIEWER_MESSAGE, own, generation=generation, reviewer_id=named, access=caller.access
-        )
+        speaks = partial(claims.reviewer_step, Action.REVIEWER_MESSAGE, own, access=caller.access)
+        try:
+            _, who = speaks(generation=generation, reviewer_id=named)
+        except InvalidTransition as error:
+            first = f"claim it first (claim_review, review_id={review.id}), or " if own.state == State.PENDING else ""
+            why = f"No reviewer has this review, which is {own.state}: {first}have a person settle the finding."
+            raise InvalidTransition(why, **error.details) from error
     if services.pool.advises(unit, who) is not None:
         raise Forbidden("A reviewer without a vote settles no finding.", reviewer_id=who)
     current = reviews.get_round(unit, review.id, review.round)

@@ -107,7 +107,7 @@ def _has_failed_often(unit: Unit, review: Review) -> bool:
     return review.ended_unapproved
 
 
-_ASKED = frozenset({State.IN_REVIEW, State.CHANGES_REQUESTED})
+_ASKED = frozenset({State.PENDING, State.IN_REVIEW, State.CHANGES_REQUESTED})
 """States in which the proposer is asked about findings."""
 _DECIDED = frozenset({State.APPROVED, State.CHANGES_REQUESTED, State.REJECTED})
 _REVISION = re.compile(r"[\w./@^~-]+")
