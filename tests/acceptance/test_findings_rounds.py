@@ -119,6 +119,19 @@ def test_p11_no_new_review_or_round_shakes_the_question_of_a_person_off(
         assert shop.is_open_for(last["digest"])
 
 
+@pytest.mark.parametrize("holds", [False, True])
+def test_p11_no_second_review_of_the_content_is_approved_past_the_question_of_a_person(
+    agents: AgentDesk, shop: Desk, holds: bool
+):
+    first, second = shop.put_up(diff=edited()), shop.put_up_whole(diff=edited(), phase="2")
+    asked(shop, first, holds=holds)
+    given = agents.decide(second["review_id"], "approved")
+    assert (given["verdict"], shop.status(second["review_id"])["next_action"]) == ("comment", "escalate")
+    assert first in given["notes"][0]
+    assert not shop.is_open_for(second["digest"])
+    assert shop.decide(second["review_id"], "approved")["verdict"] == "approved"
+
+
 def test_p11_an_answer_that_comes_with_a_new_round_is_read_before_an_agent_decides(agents: AgentDesk, shop: Desk):
     review = shop.put_up(diff=edited())
     asked(shop, review, holds=True)

@@ -112,18 +112,19 @@ def waiting(
     names = {one.review_id for one in found if blocks(one, threshold) or one.state == "late"}
     names |= {parent_id} if parent_id else set()
     known = [_stopped(unit, reviews.get(unit, name)) for name in sorted(names)]
-    waits = [one for one in (*known, _stopped_on(unit, review)) if one["attention"]]
+    waits = [one for one in (*known, stopped_on(unit, review)) if one["attention"]]
     if not waits:
         return review
     most = max(waits, key=lambda one: one["objections"])
     return with_turn(review._replace(**most | {"objections": max(most["objections"], review.objections)}))
 
 
-def _stopped_on(unit: Unit, review: Review) -> dict[str, Any]:
-    """As `_stopped`, of the content of a review: the newest that waits, unless a person had a later one go on."""
+def stopped_on(unit: Unit, review: Review) -> dict[str, Any]:
+    """As `_stopped`, of others on the content of a review: the newest, unless a person had a later one go on."""
     free = 0
     for one in reports.list_of_content(unit, review.project, review.digest) if review.digest else ():
-        found = _stopped(unit, one) if (one.closed_at or one.updated_at) > free else {}
+        is_later = one.id != review.id and (one.closed_at or one.updated_at) > free
+        found = _stopped(unit, one) if is_later else {}
         # Findings that hold an approval back do so wherever the content is.
         if (why := found.get("attention")) and finding_rules.APPROVES not in why:
             return found
