@@ -465,7 +465,7 @@ def test_p11_the_answer_to_a_persons_question_is_read_before_an_agent_decides(ag
         shop.do("release_claim", review_id=review, claim_generation=generation)
     else:
         shop.revise(review, diff=edited(text="best"))
-    assert f"{REVIEWER} asked something and no longer holds" in shop.status(review)["attention"]
+    assert f"{REVIEWER} asked something: a person reads" in shop.status(review)["attention"]
     agents.refused("INVALID_TRANSITION", "claim_review", review_id=review, reviewer_id=OTHER)
     shop.decide(review, "approved")
 

@@ -6,7 +6,9 @@ from pathlib import Path
 
 from tandem.rulings.policy import FILE
 from tests.acceptance.checking import Checked, check, checked
-from tests.acceptance.reviewing import edited
+from tests.acceptance.finding import MAJOR, NIT, answered, found
+from tests.acceptance.reviewing import OTHER, PROPOSER, REVIEWER, AgentDesk, Desk, edited
+from tests.commandline import ShellInside
 from tests.databases import ON_BOTH_DATABASES
 
 BOTH = '[[rule]]\nname = "both"\nneeds = ["agent", "person"]\n'
@@ -171,6 +173,30 @@ def test_a_person_finds_in_the_inbox_that_only_their_approval_is_missing(project
     assert places("codex") == [("waiting", "queued")]
 
 
+def test_what_follows_a_review_that_only_a_person_was_missing_of_begins_without_that(project: Checked) -> None:
+    have(project, BOTH)
+    review, _ = project.submitted(diff=edited())
+    project.approved_by(review, "codex")
+    assert "codex approved" in project.status(review)["attention"]
+    with Desk(project.broker.url, project.project, agent=PROPOSER) as proposer:
+        proposer.do("close_review", review_id=review)
+        again = proposer.put_up(diff=edited(text="other"), parent_id=review)
+    assert project.status(again)["attention"] is None
+    assert project.approved_by(again, "codex")["data"]["status"] == "pending"
+
+
+def test_who_asked_is_named_although_somebody_approved_since(project: Checked) -> None:
+    have(project, BOTH)
+    review, _ = project.submitted(diff=edited())
+    generation = project.claim(review, "codex")
+    blocker = {**MAJOR, "severity": "blocker"}
+    project.verdict(review, "comment", generation, reason="Who calls it?", reviewer_id="codex", findings=[blocker])
+    project.approved_by(review, "alice", proved=True)
+    said = ShellInside(project.broker.url, project.repo.root).run("review", "status", review)
+    assert "codex asks: Who calls it?" in said.stderr
+    assert "alice asks" not in said.stderr
+
+
 def test_who_approved_may_come_back_and_object(project: Checked) -> None:
     have(project, BOTH)
     review, _ = project.submitted(diff=edited())
@@ -272,3 +298,53 @@ def test_what_has_landed_is_judged_by_the_policy_of_then(project: Checked) -> No
     other, later = project.submitted(diff=edited(line=4))
     project.approved_by(other, "codex")
     assert not allowed(project, later)[0]
+
+
+def test_no_small_finding_holds_up_what_checks_alone_approve(project: Checked) -> None:
+    project.have(check("calm", "print('calm')"))
+    have(project, DOCUMENTS)
+    with AgentDesk(project.broker.url, project.project) as agents:
+        review, digest = project.submitted(diff=edited())
+        generation = agents.claim(review)
+        agents.verdict(review, "comment", generation, findings=[NIT])
+        project.ended(review)
+        agents.do("release_claim", review_id=review, claim_generation=generation)
+        assert project.status(review)["status"] == "approved"
+        assert allowed(project, digest) == (True, None)
+        # Nor where it goes on with another review.
+        other, _ = project.submitted(diff=edited(text="best"), phase="2")
+        generation = agents.claim(other)
+        agents.verdict(other, "comment", generation, findings=[NIT, {**MAJOR, "line": 9}])
+        project.ended(other)
+        agents.do("release_claim", review_id=other, claim_generation=generation)
+        # A grave one says who can do something, and has a reviewer wanted.
+        grave = next(one for one in found(project, other) if one["severity"] == "major")["finding_id"]
+        status = project.status(other)
+        assert (status["status"], status["checks"]) == ("pending", "passed")
+        assert status["missing"] == [f"{grave} (major, a.txt:9, by {REVIEWER}) settled by a reviewer"]
+        assert "answer_finding" in status["message"]
+        assert agents.do("claim_review", reviewer_id=OTHER)["review_id"] == other
+        released = {"review_id": other, "claim_generation": project.status(other)["claim_generation"]}
+        agents.do("release_claim", **released)
+        answered(project, other, grave, "verified", reviewer_id="ann")
+        assert project.status(other)["status"] == "approved"
+        child, _ = project.submitted(diff=edited(text="last"), parent_id=other)
+        assert [one["severity"] for one in found(project, child)] == ["nit"]
+        project.ended(child)
+        assert project.status(child)["status"] == "approved"
+    project.broker.assert_intact()
+
+
+def test_what_a_person_found_waits_for_a_person_where_checks_alone_approve(project: Checked) -> None:
+    project.have(check("calm", "print('calm')"))
+    have(project, DOCUMENTS)
+    review, _ = project.submitted(diff=edited())
+    generation = project.claim(review, "ann")
+    project.verdict(review, "comment", generation, findings=[NIT], reviewer_id="ann")
+    project.ended(review)
+    project.do("release_claim", review_id=review, claim_generation=generation)
+    status = project.status(review)
+    assert status["status"] == "pending"
+    assert [one.endswith("by ann) settled by a person") for one in status["missing"]] == [True]
+    answered(project, review, found(project, review)[0]["finding_id"], "verified", reviewer_id="ann")
+    assert project.status(review)["status"] == "approved"

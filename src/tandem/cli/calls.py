@@ -355,7 +355,9 @@ def say_question(session: Session, data: dict[str, Any] | None) -> None:
     if data and data["next_action"] == "answer_message":
         asked = {"review_id": data["review_id"], "round": data["round"], "limit": _MOST_ENTRIES}
         entries = session.data("get_discussion", asked)["entries"]
-        questions = [one for one in entries if one["sender_role"] == "reviewer" and one["kind"] in _ASKING]
+        said = (one for one in entries if one["sender_role"] == "reviewer" and one["kind"] in _ASKING)
+        # Who approves beside others asks nothing.
+        questions = [one for one in said if one["body"] and one["verdict"] != "approved"]
         for entry in questions[-1:]:
             say(f"{entry['author']} asks: {entry['body']}")
 

@@ -15,7 +15,7 @@ from tandem.pool import queries as reviewers
 from tandem.pool.contract import OutcomeReported, ReportOutcome, RunOutcome
 from tandem.pool.profiles import Out
 from tandem.pool.rules import RATE_LIMITED, DrainReason, Pool, Reviewer, ReviewerState, limit
-from tandem.reviews import claims
+from tandem.reviews import claims, seats
 from tandem.reviews import queries as reviews
 from tandem.reviews.claim_rules import beside, seen_by, seen_from
 from tandem.reviews.claims import Failure
@@ -139,6 +139,7 @@ def _reclaim_from(unit: Unit, services: Services, review_id: str, holder: str) -
     outcome: RunOutcome = "cancelled" if not on_its_own else "crashed" if reviewer.exit_code else "no_verdict"
     why = f"its reviewer has ended ({reviewer.end_reason})"
     reclaim(unit, before, why, outcome, services.clock.now_us())
+    seats.go_on(unit, services, reviews.get(unit, before.id), services.clock.now_us())
     return 1
 
 
@@ -162,7 +163,8 @@ async def report_outcome(services: Services, caller: Caller, request: ReportOutc
         if request.outcome == "verdict" or not holds or own.claim_generation != request.claim_generation:
             after = before
         else:
-            after = claims.take_back(unit, before, own.claim_generation, _failure(unit, request), now)
+            back = claims.take_back(unit, before, own.claim_generation, _failure(unit, request), now)
+            after = seats.go_on(unit, services, back, now)
         events.lock(unit)
         reviewer = require(unit, request.reviewer_id)
         pool = _pool(unit, reviewer)

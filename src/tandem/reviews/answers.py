@@ -87,7 +87,8 @@ class Onward:
     message: NextMessage = ""
     no_reviewer: Annotated[NoReviewer | None, NO_REVIEWER, Shown("hidden")] = None
     missing: Annotated[
-        tuple[str, ...], Field(description="What the project's policy still needs beside passed checks, in words.")
+        tuple[str, ...],
+        Field(description="What the project's policy still needs beside passed checks, in words; findings included."),
     ] = ()
     revision: Revision | None = None
     followed: Annotated[bool, Field(description="Whether the next commit is its next round."), Shown("hidden")] = False

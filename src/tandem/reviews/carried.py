@@ -10,17 +10,20 @@ from typing import Any
 import orjson
 
 from tandem.git.travel import Place
-from tandem.reviews import again, finding_queries, finding_rules, places
+from tandem.reviews import again, finding_queries, finding_rules, places, seats
 from tandem.reviews import queries as reviews
+from tandem.reviews import report_queries as reports
 from tandem.reviews.contents import Content
 from tandem.reviews.context import Services, threshold_of
 from tandem.reviews.finding_rules import Finding, blocks
-from tandem.reviews.rounds import Round, why_stopped, with_turn
+from tandem.reviews.rounds import Round, asked, disagreement, with_turn
 from tandem.reviews.rules import Review, State
 from tandem.store import events
 from tandem.store.base import Unit
 from tandem.store.event import EventKind
 
+_THERE = "In "
+"""So begins why a review waits, with the name of the other one in which that was said."""
 _NAMED = 10
 """So many approvals elsewhere are named."""
 
@@ -94,25 +97,52 @@ def _places(one: Finding, content: Content) -> tuple[Place | None, ...]:
     return (*((content.places[one.id],) if goes_on else ()), *content.again.get(one.id, () if goes_on else (None,)))
 
 
-def waiting(unit: Unit, services: Services, review: Review, found: Collection[Finding]) -> Review:
-    """A review as one that waits for a person where one does whose findings block it, or its parent."""
-    if not found and review.parent_id is None:
-        return review
+def waiting(
+    unit: Unit, services: Services, review: Review, found: Collection[Finding], parent_id: str | None = None
+) -> Review:
+    """A review as one that waits for a person where one does whose findings block it, of its content, or its parent."""
     threshold = threshold_of(unit, services, review.project, review)
-    parents = [review.parent_id] if review.parent_id else []
-    names = sorted({*parents, *(one.review_id for one in found if blocks(one, threshold) or one.state == "late")})
-    waits = [one for one in (_stopped(unit, name) for name in names) if one["attention"]]
-    return with_turn(review._replace(**max(waits, key=lambda one: one["objections"]))) if waits else review
+    own = finding_queries.list_of_review(unit, review.id) if review.by_checks else ()
+    if any(seats.holds_rule_back(one, threshold) for one in (*found, *own)):
+        # Checks alone do not approve it then: a reviewer is wanted.
+        review = review._replace(by_checks=0)
+    if review.is_disputed and review.attention != seats.waits(review):
+        return review
+    names = {one.review_id for one in found if blocks(one, threshold) or one.state == "late"}
+    names |= {parent_id} if parent_id else set()
+    known = [_stopped(unit, reviews.get(unit, name)) for name in sorted(names)]
+    waits = [one for one in (*known, stopped_on(unit, review)) if one["attention"]]
+    if not waits:
+        return review
+    most = max(waits, key=lambda one: one["objections"])
+    return with_turn(review._replace(**most | {"objections": max(most["objections"], review.objections)}))
 
 
-def _stopped(unit: Unit, review_id: str) -> dict[str, Any]:
+def stopped_on(unit: Unit, review: Review) -> dict[str, Any]:
+    """As `_stopped`, of others on the content of a review: the newest, unless a person had a later one go on."""
+    free = 0
+    for one in reports.list_of_content(unit, review.project, review.digest) if review.digest else ():
+        is_later = one.id != review.id and (one.closed_at or one.updated_at) > free
+        found = _stopped(unit, one) if is_later else {}
+        # Findings that hold an approval back do so wherever the content is.
+        if (why := found.get("attention")) and finding_rules.APPROVES not in why:
+            return found
+        free = max(free, one.created_at)
+    return {"attention": None}
+
+
+def _stopped(unit: Unit, known: Review) -> dict[str, Any]:
     """Why a review waits for a person, or did when it was closed without one, and after how many rounds."""
-    known = reviews.get(unit, review_id)
     if known.state != State.CLOSED:
-        return {"attention": why_stopped(known) if known.is_stopped else None, "objections": known.objections}
-    closings = events.list_newest(unit, 1, subject=review_id, kind=EventKind.REVIEW_CLOSED)
-    said: dict[str, Any] = orjson.loads(closings[0].data) if closings else {}
-    return {"attention": said.get("attention"), "objections": said.get("objections", 0)}
+        why = seats.why_stopped(known) if known.is_stopped or asked(known) else None
+        said: dict[str, Any] = {"attention": why, "objections": known.objections}
+    else:
+        closings = events.list_newest(unit, 1, subject=known.id, kind=EventKind.REVIEW_CLOSED)
+        said = orjson.loads(closings[0].data) if closings else {}
+    why, objections = said.get("attention"), said.get("objections", 0)
+    # The rounds are counted on; anything else was said there.
+    is_there = why and why != disagreement(known._replace(objections=objections)) and not why.startswith(_THERE)
+    return {"attention": f"{_THERE}{known.id}: {why}" if is_there else why, "objections": objections}
 
 
 def _placed(one: Finding, place: Place | None) -> Finding:
@@ -157,7 +187,7 @@ def of_round(
     left = _left(content.again, {one.id: one.identity[1:] for one in found}, mine)
     content, found = replace(content, again=left), [one for one in found if one.id in left]
     rows = (*reopened(unit, before, content), *copies(services, after, content, found))
-    return (waiting(unit, services, after, found) if found else after), rows
+    return waiting(unit, services, after, found), rows
 
 
 def _ends(known: Round) -> frozenset[tuple[str, str]]:

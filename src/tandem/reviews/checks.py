@@ -43,11 +43,11 @@ _GONE = "The file is trusted now, or no longer names this check."
 _AGAIN = "It was asked for again."
 
 
-def begin(unit: Unit, review: Review, content: contents.Content) -> Review:
+def begin(unit: Unit, services: Services, review: Review, content: contents.Content) -> Review:
     """Ask for the checks of a round that was just written; the review as it is then."""
     ground = grounds.as_json(content.ground)
     runs = runs_of(content.checks, review.id, review.round, review.project, review.updated_at, ground)
-    return _requested(unit, review, runs, _BROKER, review.updated_at) if runs else review
+    return _requested(unit, services, review, runs, _BROKER, review.updated_at) if runs else review
 
 
 async def list_checks(services: Services, caller: Caller, request: ListChecks) -> CheckList:
@@ -133,7 +133,7 @@ async def run_checks(services: Services, caller: Caller, request: RunChecks) -> 
             for one in runs_of(planned, before.id, before.round, before.project, now, ground)
             if one.name not in running and (named is None or one.name in named)
         )
-        after = _requested(unit, before, again, caller.agent or before.proposer_id, now) if again else before
+        after = _requested(unit, services, before, again, caller.agent or before.proposer_id, now) if again else before
         found = reviews.list_checks(unit, after.id, after.round)
         place = services.waits.cursor(after.event_seq, unit)
         return _listed(unit, services, found, place, changed=bool(again))
@@ -346,7 +346,7 @@ def _begun(
     ours = before.status == CheckStatus.RUNNING and before.runner == request.runner
     if not (ours or before.status == CheckStatus.QUEUED or before.is_lost(now)):
         return before, False
-    noted = partial(_noted, unit, review, before, actor=request.runner, now=now)
+    noted = partial(_noted, unit, services, review, before, actor=request.runner, now=now)
     if before.round != review.round or _is_over(review):
         ended = before._replace(status=CheckStatus.SKIPPED.value, reason="The review has gone on.", finished_at=now)
         return noted(ended), False
@@ -404,11 +404,12 @@ def _ended(
     )
     says = request.status in SAYS_SOMETHING
     found = findings_of_checks.taken(unit, services, review, ended, request.findings or (), now) if says else ()
-    return _noted(unit, review, before, ended, found, actor=request.runner, now=now)
+    return _noted(unit, services, review, before, ended, found, actor=request.runner, now=now)
 
 
 def _noted(
     unit: Unit,
+    services: Services,
     review: Review,
     before: CheckRun,
     after: CheckRun,
@@ -423,7 +424,7 @@ def _noted(
         return after
     data: dict[str, object] = {"round": after.round, "check": after.name, "status": after.status, **facts}
     if after.status == CheckStatus.QUEUED:
-        _requested(unit, review, (after,), actor, now)
+        _requested(unit, services, review, (after,), actor, now)
         return after
     if after.status == CheckStatus.RUNNING:
         kind = EventKind.CHECK_STARTED
@@ -432,30 +433,33 @@ def _noted(
         kind = EventKind.CHECK_FINISHED
         seconds = None if after.duration_us is None else after.duration_us / _MICROSECONDS
         data |= {"reason": after.reason, "exit_status": after.exit_status, "seconds": seconds}
-    _write(unit, review, (after,), actor, kind, data, now, found)
+    _write(unit, services, review, writing.Rows(checks=(after,), findings=found), actor, kind, data, now)
     return after
 
 
-def _requested(unit: Unit, review: Review, runs: tuple[CheckRun, ...], actor: str, now: int) -> Review:
+def _requested(
+    unit: Unit, services: Services, review: Review, runs: tuple[CheckRun, ...], actor: str, now: int
+) -> Review:
     data = {"round": runs[0].round, "checks": [one.name for one in runs]}
-    return _write(unit, review, runs, actor, EventKind.CHECKS_REQUESTED, data, now)
+    rows = writing.Rows(checks=runs)
+    return _write(unit, services, review, rows, actor, EventKind.CHECKS_REQUESTED, data, now)
 
 
 def _write(
     unit: Unit,
+    services: Services,
     review: Review,
-    runs: tuple[CheckRun, ...],
+    rows: writing.Rows,
     actor: str,
     kind: EventKind,
     data: dict[str, Any],
     now: int,
-    found: tuple[Finding, ...] = (),
 ) -> Review:
+    runs = rows.checks
     of_round = {one.name: one for one in reviews.list_checks(unit, review.id, runs[0].round)}
     of_round |= {one.name: one for one in runs}
     is_current = runs[0].round == review.round
     came_to = outcome(list(of_round.values())) if is_current else review.checks
     after = review._replace(checks=came_to, updated_at=now)
-    rows = writing.Rows(checks=runs, findings=found)
     written = writing.change_review(unit, review, after, actor=actor, kind=kind, data=data, rows=rows)
-    return seats.approve_by_rule(unit, written, list(of_round.values()), now) if is_current else written
+    return seats.approve_by_rule(unit, services, written, list(of_round.values()), now) if is_current else written

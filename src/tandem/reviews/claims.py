@@ -7,7 +7,7 @@ import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from tandem.contract import answer
 from tandem.contract.access import Names, folded
@@ -23,7 +23,7 @@ from tandem.reviews.context import Services, is_by_person, threshold_of
 from tandem.reviews.finding_contract import lesson_view, view
 from tandem.reviews.finding_rules import CONTESTED, Finding, answers_due
 from tandem.reviews.requests import ClaimReview, ReleaseClaim, RenewClaim, RetryReview
-from tandem.reviews.rounds import Round, why_stopped, with_turn
+from tandem.reviews.rounds import Round, asked, why_stopped, with_turn
 from tandem.reviews.rules import NO_VERDICT, Action, Review, State, step
 from tandem.store.base import Unit
 from tandem.store.context import transact
@@ -330,9 +330,9 @@ async def release_claim(services: Services, caller: Caller, request: ReleaseClai
             kind=EventKind.CLAIM_RELEASED,
             data={"reason": request.reason, "claim_generation": after.claim_generation, "reviewer_id": holder},
         )
-        if before.speaker_kind == _ASKED[0] and before.attention is None and written.state == State.PENDING:
+        if before.speaker_kind == "question":
             written = hear_first(unit, before, written, holder, services.clock.now_us())
-        written = seats.go_on(unit, written, services.clock.now_us())
+        written = seats.go_on(unit, services, written, services.clock.now_us())
         return views.answer(ClaimReleased, services.waits, unit, written)
 
     return await transact(services, caller, work)
@@ -366,6 +366,8 @@ def _expire_one(unit: Unit, services: Services, review_id: str, now: int, latest
     over = [one for one in held if one.lease_expires_at is not None and one.lease_expires_at <= now]
     for one in over:
         services.pool.expire(unit, before.id, one.claim_generation, now)
+    if over:
+        seats.go_on(unit, services, reviews.get(unit, before.id), now)
     return len(over)
 
 
@@ -410,10 +412,10 @@ def take_back(unit: Unit, before: Review, generation: int, failure: Failure, now
     if after.attempts != before.attempts:
         facts.update(attempts=after.attempts, not_before=answer.time_or_none(after.not_before))
     written = writing.change_review(unit, before, with_turn(after), actor=failure.actor, kind=failure.kind, data=facts)
-    if before.speaker_kind in _ASKED and before.attention is None and written.state == State.PENDING:
-        return hear_first(unit, before, written, failure.actor, now_us)
+    if (heard := hear_first(unit, before, written, failure.actor, now_us)) is not written:
+        return heard
     if after.attempts == before.attempts or after.attempts <= claims.RETRIES:
-        return seats.go_on(unit, written, now_us)
+        return written
     return raise_attention(unit, written, f"{after.attempts}{NO_VERDICT}{failure.reason}", failure.actor, now_us)
 
 
@@ -437,13 +439,11 @@ def contested(
     return claims.contested(after) if due and due <= CONTESTED else after
 
 
-_ASKED: Final = ("question", "answer")
-
-
 def hear_first(unit: Unit, before: Review, written: Review, actor: str, now_us: int) -> Review:
-    """Have a person read the answer to a question, once the claim of who asked it has ended."""
-    why = f"{before.reviewer_id} asked something and no longer holds the claim. A person reads the answer first."
-    return raise_attention(unit, written, why, actor, now_us)
+    """Have a person read the answer to a question, where the claim of who asked it has ended."""
+    why = asked(before)
+    is_free = written.attention is None and written.state == State.PENDING
+    return raise_attention(unit, written, why, actor, now_us) if why and is_free else written
 
 
 def raise_attention(unit: Unit, before: Review, why: str, actor: str, now_us: int) -> Review:

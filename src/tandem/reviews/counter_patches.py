@@ -97,7 +97,7 @@ async def accept_counter_patch(services: Services, caller: Caller, request: Acce
                 findings=findings,
             ),
         )
-        written = checks.begin(unit, written, facts)
+        written = checks.begin(unit, services, written, facts)
         return _decided(unit, services, written, patch)
 
     return await transact(services, caller, work)

@@ -14,6 +14,7 @@ from tandem.git.drawing import text_of
 from tandem.git.ground import Ground
 from tandem.git.repository import Repository
 from tandem.git.rounds import RoundPatch
+from tandem.git.word_changes import text_diff
 from tandem.reviews import contents, grounds, views
 from tandem.reviews import queries as reviews
 from tandem.reviews.answers import BaseFiles, BaseFileView
@@ -95,6 +96,33 @@ def beside(repository: Repository, patch: RoundPatch, ground: Ground | None) -> 
     if ground is None or ground.tip is None or ground.net is None or not repository.has_base(ground.tip):
         return patch.base, touched
     return ground.tip, touched.union(change.path for change in ground.net)
+
+
+async def interdiff(services: Services, earlier: Round, later: RoundContent) -> str:
+    """What changed from one round's result to another's, as readers see it.
+
+    Raises:
+        TandemError: Git cannot say.
+    """
+    current = later.round
+
+    def texts(unit: Unit) -> tuple[str, str]:
+        body = reviews.find_content(unit, earlier.diff_id)
+        description = reviews.find_content(unit, earlier.description_id)
+        return body or "", description or ""
+
+    diff, description = await services.store.read(texts)
+    comparable = earlier.validated and current.validated and earlier.path is None and current.path is None
+    if comparable and earlier.base_commit and current.base_commit and later.diff is not None:
+        first, second = (diff, earlier.base_commit), (later.diff, current.base_commit)
+        async with contents.repository_of(services, later.review.project, earlier, current) as repository:
+            if repository is not None:
+                async with services.validations:
+                    return await asyncio.to_thread(repository.interdiff, first, second)
+    if later.diff is not None or earlier.diff_id is not None:
+        return await asyncio.to_thread(text_diff, diff, later.diff or "", "diff")
+    path, before = current.path or "description", earlier.path or "description"
+    return await asyncio.to_thread(text_diff, description, later.text or "", path, before)
 
 
 async def get_base_files(services: Services, _caller: Caller, request: GetBaseFiles) -> BaseFiles:

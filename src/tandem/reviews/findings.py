@@ -10,7 +10,7 @@ from tandem.contract.access import Names
 from tandem.contract.caller import Caller
 from tandem.contract.operation import ALL, Role
 from tandem.errors import Forbidden, InvalidInput, InvalidTransition, OpenFindings, SelfApproval
-from tandem.reviews import carried, finding_queries, finding_rules, places, views, writing
+from tandem.reviews import carried, finding_queries, finding_rules, places, seats, views, writing
 from tandem.reviews import claim_rules as claims
 from tandem.reviews import queries as reviews
 from tandem.reviews.context import Services, is_by_person, threshold_of
@@ -104,7 +104,7 @@ def ruled(
         names = caller.names(given.reviewer_id)
         blocking, unsaid = (finding_rules.left_to(names, some, others_round, changed) for some in (blocking, unsaid))
         kept = blocking or elsewhere()
-        return _approving(review, rows, kept, unsaid, {one.id for one in new}, is_person=is_person)
+        return _approving(unit, review, rows, kept, unsaid, {one.id for one in new}, is_person=is_person)
     notes = carried.approved_elsewhere(unit, review) if blocking else ()
     if is_person or given.verdict == "rejected":
         # A person's comment in words alone asks something; findings speak for themselves.
@@ -116,7 +116,7 @@ def ruled(
         one for one in new if finding_rules.is_grave(one.severity, threshold) and finding_queries.is_doubtful(unit, one)
     ]
     is_small = request.findings and request.read_all and not any((request.counter_patch, blocking, late, unsaid))
-    if asks and is_small and not elsewhere():
+    if asks and is_small and not elsewhere() and not carried.stopped_on(unit, review)["attention"]:
         note = "Stored as approved with notes: all that you found is small, was there before, or repeats a lesson."
         return Ruling("approved", rows, notes=(note,))
     # A comment over blocking findings goes on as a request for changes would.
@@ -181,6 +181,7 @@ def _wrote(one: Finding, current: Round, names: Names) -> bool:
 
 
 def _approving(
+    unit: Unit,
     review: Review,
     rows: tuple[Finding, ...],
     blocking: list[Finding],
@@ -205,7 +206,8 @@ def _approving(
     if is_person and blocking:
         raise finding_rules.keeping_back(review.id, blocking)
     if not blocking:
-        return Ruling("approved", rows, goes_on=is_person)
+        waits = None if is_person else carried.stopped_on(unit, review)["attention"]
+        return Ruling("comment", rows, waits, (waits,)) if waits else Ruling("approved", rows, goes_on=is_person)
     whose = ", ".join(sorted({one.author for one in blocking}))
     elsewhere = sorted({one.review_id for one in blocking} - {review.id})
     where = f" on the same content, in {', '.join(elsewhere)}," if elsewhere else ""
@@ -326,6 +328,7 @@ async def answer_finding(services: Services, caller: Caller, request: AnswerFind
             data={"finding_id": found.id, "answer": request.answer, "reason": request.reason, "round": before.round},
             rows=Rows(findings=(found,)),
         )
+        written = written if is_answer else seats.go_on(unit, services, written, now)
         counts = FindingCounts(*finding_rules.counted(known.values(), threshold))
         return views.answer(
             FindingAnswered, services.waits, unit, written, finding_id=found.id, state=found.state, counts=counts
@@ -359,9 +362,13 @@ def _settler(
     who = named or caller.operator
     if is_unnamed or not is_by_person(unit, services, caller, who):
         own = claims.seen_by(review, generation, who)
-        _, who = claims.reviewer_step(
-            Action.REVIEWER_MESSAGE, own, generation=generation, reviewer_id=named, access=caller.access
-        )
+        speaks = partial(claims.reviewer_step, Action.REVIEWER_MESSAGE, own, access=caller.access)
+        try:
+            _, who = speaks(generation=generation, reviewer_id=named)
+        except InvalidTransition as error:
+            first = f"claim it first (claim_review, review_id={review.id}), or " if own.state == State.PENDING else ""
+            why = f"No reviewer has this review, which is {own.state}: {first}have a person settle the finding."
+            raise InvalidTransition(why, **error.details) from error
     if services.pool.advises(unit, who) is not None:
         raise Forbidden("A reviewer without a vote settles no finding.", reviewer_id=who)
     current = reviews.get_round(unit, review.id, review.round)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import NamedTuple
 
-from tandem.errors import InvalidInput, ReasonRequired
+from tandem.errors import InvalidInput, ReasonRequired, TandemError
+from tandem.git import hunks
 from tandem.git.travel import Excerpt, Spot
-from tandem.reviews import again, contents, finding_queries, places
+from tandem.reviews import again, contents, files, finding_queries, places
 from tandem.reviews import queries as reviews
 from tandem.reviews.claim_rules import seen_by
 from tandem.reviews.context import Services
 from tandem.reviews.finding_contract import GivenFinding
+from tandem.reviews.queries import RoundContent
 from tandem.reviews.requests import SubmitVerdict
 from tandem.reviews.rounds import Round
 from tandem.store.base import Unit
@@ -111,7 +114,7 @@ async def prepare(services: Services, request: SubmitVerdict) -> Prepared:
     # What a change took away was on its old side all along.
     in_files = [one for one in _spots(placed, number) if one.file is not None and one.side == "after"]
     if earlier is not None and in_files:
-        old = await places.unchanged_since(services, request.review_id, in_files, earlier)
+        old = await _unchanged(services, request.review_id, in_files, earlier)
 
     def given(name: str, one: GivenFinding) -> Given:
         lines = seen.get(name, Excerpt())
@@ -124,6 +127,34 @@ async def prepare(services: Services, request: SubmitVerdict) -> Prepared:
         return Given(services.clock.new_id("fn"), one, lines, name in old, blob, telling or made.telling(None))
 
     return Prepared(tuple(given(*one) for one in placed.items()), made.telling(None), comes_again)
+
+
+async def _unchanged(services: Services, review_id: str, spots: list[Spot], earlier: int) -> frozenset[str]:
+    """Ids of the spots, all of one round, that are as an earlier round had them; in doubt, one is not among them.
+
+    Git may tell otherwise of lines that were moved when it is asked the other way round: what readers see counts, too.
+    """
+    old = await places.unchanged_since(services, review_id, spots, earlier)
+    if not old:
+        return old
+
+    def look(unit: Unit) -> tuple[Round, RoundContent]:
+        later = reviews.get_content(unit, review_id, number=spots[0].round)
+        return reviews.get_round(unit, review_id, earlier), later
+
+    before, later = await services.store.read(look)
+    if (before.path is None) != (later.round.path is None):
+        return frozenset()
+    with suppress(TandemError):
+        new = await asyncio.to_thread(_added, await files.interdiff(services, before, later))
+        lines = {one.id: range(one.line or 0, (one.end_line or one.line or 0) + 1) for one in spots}
+        return old & {one.id for one in spots if new.isdisjoint((one.file, number) for number in lines[one.id])}
+    return frozenset()
+
+
+def _added(diff: str) -> set[tuple[str | None, int | None]]:
+    lines = ((file.path, line) for file in hunks.parse(diff) for hunk in file.hunks for line in hunk.walk())
+    return {(path, line.new_number) for path, line in lines if line.kind == "added"}
 
 
 def _spots(found: dict[str, GivenFinding], number: int) -> list[Spot]:

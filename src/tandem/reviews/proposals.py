@@ -153,9 +153,9 @@ def open_in(
     """Write a new review within a unit of work; `author` wrote its content, where that is not the proposer."""
     review = _new_review(review_id, project, request, content, caller, services.clock.now_us())
     found = carried.going_on(unit, project, review.parent_id, content)
-    review = carried.waiting(unit, services, review, found)
     first = _round(unit, review, request, content, origin="proposal", author=author or review.proposer_id)
-    review = seats.begun(review, first, content)
+    begun = seats.begun(review, first, content)
+    review = carried.waiting(unit, services, begun, found, begun.parent_id)
     written = writing.change_review(
         unit,
         None,
@@ -166,7 +166,7 @@ def open_in(
         rows=writing.Rows(round=first, findings=carried.copies(services, review, content, found)),
     )
     _check_registration(unit, services, project, content)
-    return checks.begin(unit, written, content)
+    return checks.begin(unit, services, written, content)
 
 
 def revise_in(
@@ -204,9 +204,8 @@ def revise_in(
         rows=writing.Rows(round=new_round, findings=findings),
     )
     _check_registration(unit, services, before.project, content)
-    if before.held and before.speaker_kind == "question" and written.attention is None:
-        written = hear_first(unit, before, written, actor, now)
-    return seats.go_on(unit, checks.begin(unit, written, content), now)
+    written = hear_first(unit, before, written, actor, now)
+    return seats.go_on(unit, services, checks.begin(unit, services, written, content), now)
 
 
 def _check_registration(unit: Unit, services: Services, project: str, content: contents.Content) -> None:

@@ -12,7 +12,6 @@ from tandem.contract.caller import Caller
 from tandem.core.clock import MICROSECONDS
 from tandem.errors import InvalidInput
 from tandem.git.hunks import only_files
-from tandem.git.word_changes import text_diff
 from tandem.present.words import PRIORITIES
 from tandem.reviews import (
     checks,
@@ -26,14 +25,16 @@ from tandem.reviews import (
     views,
     writing,
 )
+from tandem.reviews import files as round_files
 from tandem.reviews import queries as reviews
 from tandem.reviews import report_queries as reports
 from tandem.reviews.answers import FullReview, Proposal, ReviewClosed, ReviewPage, ReviewStatus, RoundRow
 from tandem.reviews.claim_rules import as_objected, check_concerned, end_claim, seen_by
 from tandem.reviews.claims import clear_attention
 from tandem.reviews.context import Services, is_by_person
+from tandem.reviews.queries import RoundContent
 from tandem.reviews.requests import CloseReview, GetProposal, GetReview, GetReviewStatus, ListReviews
-from tandem.reviews.rounds import Round, why_stopped, with_turn
+from tandem.reviews.rounds import Round, with_turn
 from tandem.reviews.rules import ASKED, INIT, Action, Review, Side, State, allowed_actions, step
 from tandem.rulings import next_steps
 from tandem.rulings.policy import CHECKS, FILE
@@ -43,7 +44,7 @@ from tandem.store.context import look_or_wait, transact
 from tandem.store.event import EventKind
 from tandem.store.waits import topic
 
-Since = tuple[Round, Round] | None
+Since = tuple[Round, RoundContent] | None
 """The rounds whose results are to be compared, the earlier one first; None for none."""
 
 
@@ -232,7 +233,7 @@ def _content(unit: Unit, services: Services, request: GetProposal) -> tuple[Revi
             f"since_round must be before round {current.round}.", field="since_round", expected=current.round
         )
     earlier = reviews.get_round(unit, review.id, since) if since is not None else None
-    compared = None if earlier is None else (earlier, current)
+    compared = None if earlier is None else (earlier, content)
     return review, views.proposal(unit, services, content), compared, current.ground
 
 
@@ -243,34 +244,12 @@ async def _completed(
     if shown.ground is not None:
         shown = replace(shown, ground=await grounds.as_of_now(services, shown.project, shown.ground, ground))
     if since is not None:
-        shown = replace(shown, interdiff=await _interdiff(services, *since, shown))
+        shown = replace(shown, interdiff=await round_files.interdiff(services, *since))
     if files is not None and shown.diff is not None:
         moved = [one.old_path for one in shown.affected_files if one.path in files and one.old_path]
         part = await asyncio.to_thread(only_files, shown.diff, [*files, *moved]) if files else ""
         shown = replace(shown, diff=part)
     return shown
-
-
-async def _interdiff(services: Services, earlier: Round, current: Round, later: Proposal) -> str:
-    """What changed from one round's result to another's."""
-
-    def texts(unit: Unit) -> tuple[str, str]:
-        body = reviews.find_content(unit, earlier.diff_id)
-        description = reviews.find_content(unit, earlier.description_id)
-        return body or "", description or ""
-
-    diff, description = await services.store.read(texts)
-    comparable = earlier.validated and later.validated and earlier.path is None and later.path is None
-    if comparable and earlier.base_commit and later.base_commit and later.diff is not None:
-        first, second = (diff, earlier.base_commit), (later.diff, later.base_commit)
-        async with contents.repository_of(services, later.project, earlier, current) as repository:
-            if repository is not None:
-                async with services.validations:
-                    return await asyncio.to_thread(repository.interdiff, first, second)
-    if later.diff is not None or earlier.diff_id is not None:
-        return await asyncio.to_thread(text_diff, diff, later.diff or "", "diff")
-    path, before = later.path or "description", earlier.path or "description"
-    return await asyncio.to_thread(text_diff, description, later.description or "", path, before)
 
 
 async def list_reviews(services: Services, caller: Caller, request: ListReviews) -> ReviewPage:
@@ -371,7 +350,7 @@ def close_in(
     found = step(Action.CLOSE, as_objected(before, now))
     if found.to is None:
         return before
-    why = None if decides or found.outcome != "withdrawn" else why_stopped(before)
+    why = None if decides or found.outcome != "withdrawn" else seats.why_stopped(before)
     waited = {"attention": why, "objections": before.objections} if why else {}
     looked_at = clear_attention(unit, before, actor, now)
     current = counter_patches.supersede(unit, looked_at, actor=actor, now_us=now, reason="closed")

@@ -107,6 +107,18 @@ def _ordered(shape: _Shape, statement: Any) -> Any:
     return statement.order_by(*shape.order).limit(bindparam("limit"))
 
 
+_of_content = Statement(
+    select(tables.reviews)
+    .where(_r.id.in_(select(_o.review_id).where(_o.digest == bindparam("digest"))), _r.project == bindparam("project"))
+    .order_by(_r.created_at.desc(), _r.id.desc())
+)
+
+
+def list_of_content(unit: Unit, project: str, digest: str) -> list[Review]:
+    """All reviews of which a round has a digest, the newest first."""
+    return unit.list_of(Review, _of_content, project=project, digest=digest)
+
+
 def list_queue(
     unit: Unit,
     *,

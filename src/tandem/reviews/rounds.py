@@ -189,9 +189,16 @@ def disagreement(review: Review) -> str | None:
     return f"{rounds} rounds ended without agreement: a person decides." if rounds >= review.most_objections else None
 
 
+def asked(review: Review) -> str | None:
+    """That a person who holds the claim asked something, and reads the answer also after it; None where none did."""
+    if not review.held or review.speaker_kind not in ("question", "answer"):
+        return None
+    return f"{review.reviewer_id} asked something: a person reads the answer first."
+
+
 def why_stopped(review: Review) -> str | None:
-    """Why only a person has a review go on, or would after this round; None where agents may."""
-    return review.attention if review.is_disputed else disagreement(review)
+    """Why only a person has a review go on, or would after this round or claim; None where agents may."""
+    return review.attention if review.is_disputed else asked(review) or disagreement(review)
 
 
 def reset_turn(review: Review) -> Review:

@@ -18,12 +18,12 @@ from tandem.contract.access import Names, folded
 from tandem.contract.caller import Caller
 from tandem.errors import Forbidden, RequirementMissing
 from tandem.reviews import claim_rules as claims
-from tandem.reviews import finding_queries, grounds, waiver_rules, writing
+from tandem.reviews import finding_queries, grounds, rounds, waiver_rules, writing
 from tandem.reviews import queries as reviews
 from tandem.reviews.check_rules import PASSED, CheckRun, CheckStatus, Hold, outcome
 from tandem.reviews.contents import Content
-from tandem.reviews.context import Services, is_by_person
-from tandem.reviews.finding_rules import ADVICE, CONTESTED, answers_due, blocks
+from tandem.reviews.context import Services, is_by_person, threshold_of
+from tandem.reviews.finding_rules import CONTESTED, Finding, answers_due, blocks
 from tandem.reviews.grounds import Rules
 from tandem.reviews.rounds import Round, decided_by, record_speaker, verdict_on, with_turn
 from tandem.reviews.rules import Action, Review, State, step
@@ -143,6 +143,11 @@ def waits(review: Review) -> str | None:
         return None
     given = "".join(f"{one.by} approved. " for one in filled(review))
     return f"{given}Missing: {listed(review)}."
+
+
+def why_stopped(review: Review) -> str | None:
+    """As `rounds.why_stopped`, but for the policy's own wait for a person: each content has one of its own."""
+    return rounds.why_stopped(review._replace(attention=None) if review.attention == waits(review) else review)
 
 
 def _needed(
@@ -477,23 +482,41 @@ def _have_passed(runs: Sequence[CheckRun]) -> bool:
     return outcome(runs) == PASSED and any(one.status == CheckStatus.PASSED for one in runs)
 
 
-def go_on(unit: Unit, review: Review, now: int) -> Review:
+def go_on(unit: Unit, services: Services, review: Review, now: int) -> Review:
     """Approve a review whose claim has ended, where it has all that is needed, or ask its proposer about findings."""
     if review.needs is None:
         return review
-    after = approve_by_rule(unit, review, reviews.list_checks(unit, review.id, review.round), now)
-    return _kept_back(unit, review, now) if after is review else after
+    after = approve_by_rule(unit, services, review, reviews.list_checks(unit, review.id, review.round), now)
+    return _kept_back(unit, services, review, now) if after is review else after
 
 
-def approve_by_rule(unit: Unit, review: Review, runs: Sequence[CheckRun], now: int) -> Review:
+def holds_rule_back(one: Finding, threshold: str) -> bool:
+    """Whether no rule approves over a finding: it blocks, or a person said it."""
+    return blocks(one, threshold) or (one.is_open and one.source == "person" and not one.pre_existing)
+
+
+def _holding(unit: Unit, services: Services, review: Review) -> list[Finding]:
+    threshold = threshold_of(unit, services, review.project, review)
+    return [one for one in finding_queries.list_of_review(unit, review.id) if holds_rule_back(one, threshold)]
+
+
+def lacking(unit: Unit, services: Services, review: Review) -> tuple[str, ...]:
+    """The approvals that a review still needs, in words; without any, the findings over which no rule approves it."""
+    words = tuple(one.words for one in missing(review))
+    if words or review.requirements is None or (review.state != State.PENDING and not review.held):
+        return words
+    kept = ((one, "a person" if one.source == "person" else "a reviewer") for one in _holding(unit, services, review))
+    return tuple(f"{one.id} ({one.severity}, {one.where}, by {one.author}) settled by {who}" for one, who in kept)
+
+
+def approve_by_rule(unit: Unit, services: Services, review: Review, runs: Sequence[CheckRun], now: int) -> Review:
     """Approve a review that has all that its policy needs without another verdict; else it stays as it is.
 
     Passed checks are all of it by a rule, or the approvals of the same content in an earlier round.
     """
     known, seats = review.requirements, filled(review)
     is_free = review.state == State.PENDING and review.attention is None
-    found = finding_queries.list_of_review(unit, review.id)
-    if known is None or not is_free or any(one.is_open and one.source != ADVICE for one in found):
+    if known is None or not is_free or _holding(unit, services, review):
         return review
     if known.only_checks and _have_passed(runs):
         reason = f"Approved by rule: {', '.join(known.by_rule)}"
@@ -505,10 +528,10 @@ def approve_by_rule(unit: Unit, review: Review, runs: Sequence[CheckRun], now: i
     return review
 
 
-def _kept_back(unit: Unit, review: Review, now: int) -> Review:
+def _kept_back(unit: Unit, services: Services, review: Review, now: int) -> Review:
     """Ask the proposer of a review that nothing but open findings keeps back, as no reviewer comes for that."""
     is_filled = review.state == State.PENDING and review.attention is None and filled(review) and not missing(review)
-    known = [one for one in finding_queries.list_of_review(unit, review.id) if blocks(one, "nit")] if is_filled else []
+    known = _holding(unit, services, review) if is_filled else []
     if not known or answers_due(known, "nit") <= CONTESTED:
         # Who is right where all was refuted a reviewer says.
         return review

@@ -112,7 +112,7 @@ async def submit_verdict(services: Services, caller: Caller, request: SubmitVerd
         if verdict != COMMENT:
             stands = _stands(written, verdict)
             tell(unit, services, Decision(own, current, verdict, reviewer, given.created_at, stands))
-        written = seats.go_on(unit, written, given.created_at) if ruling.looked else written
+        written = seats.go_on(unit, services, written, given.created_at) if ruling.looked else written
         if facts is not None and patch_id is not None:
             written = counter_patches.offer(unit, written, given, current, facts, patch_id, caller.agent)
         notes = (*ruling.notes, *_others(written, verdict), *((facts and facts.notes) or ()))
@@ -279,12 +279,14 @@ def _decided(
         )
     if counts or before.ends_as is None:
         changed = changed._replace(verdict=verdict, verdict_reason=given.reason, verdict_id=given.id)
-    stated = changed._replace(attention=ruling.attention or changed.attention)
+    threshold = threshold_of(unit, services, before.project, before)
+    is_held_back = any(seats.holds_rule_back(one, threshold) for one in ruling.findings)
+    by_checks = 0 if is_held_back else changed.by_checks
+    stated = changed._replace(attention=ruling.attention or changed.attention, by_checks=by_checks)
     if verdict == APPROVED and not completes:
         for_person = waits or (seats.waits(stated) if before.ends_as is None else stated.attention)
         stated = stated._replace(attention=for_person, attempts=0, not_before=None)
     after = seats.marked(_said(before, stated, given, ruling))
-    threshold = threshold_of(unit, services, before.project, before)
     return after if counts else contested(unit, before, after, threshold, ruling.findings)
 
 

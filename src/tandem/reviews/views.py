@@ -81,7 +81,7 @@ def _next(
     }
     why = none and {"reason": none.reason, "message": none.message}
     message = next_steps.operations({**facts, "no_reviewer": why})
-    missing = () if review.state == State.CLOSED else tuple(one.words for one in seats.missing(review))
+    missing = () if review.state == State.CLOSED else seats.lacking(unit, services, review)
     return {**about, "next_action": action, "no_reviewer": none, "message": message, "missing": missing}
 
 
@@ -107,7 +107,7 @@ def _has_failed_often(unit: Unit, review: Review) -> bool:
     return review.ended_unapproved
 
 
-_ASKED = frozenset({State.IN_REVIEW, State.CHANGES_REQUESTED})
+_ASKED = frozenset({State.PENDING, State.IN_REVIEW, State.CHANGES_REQUESTED})
 """States in which the proposer is asked about findings."""
 _DECIDED = frozenset({State.APPROVED, State.CHANGES_REQUESTED, State.REJECTED})
 _REVISION = re.compile(r"[\w./@^~-]+")

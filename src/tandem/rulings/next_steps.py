@@ -268,7 +268,7 @@ def commands(status: Mapping[str, Any]) -> list[str]:  # noqa: PLR0911, C901 - o
         return special
     match status["next_action"]:
         case "wait":
-            return _waiting(status)
+            return [*answers, *_waiting(status)] if _keeps_back(status) else _waiting(status)
         case "answer_message":
             said = f"Read the messages: tandem review discussion {review_id}"
             return [said, f"Answer: {answer(status)}", f"Then wait: {wait(review_id)}"]
@@ -339,6 +339,12 @@ def _operations_on_policy(status: Mapping[str, Any]) -> str | None:
     return f"{more}. Send the same content as a new round: {again}."
 
 
+def _keeps_back(status: Mapping[str, Any]) -> bool:
+    """Whether a review waits for a reviewer with findings that keep its approval back: its proposer may answer."""
+    findings: Mapping[str, Any] = status.get("findings") or {}
+    return status["status"] == "pending" and bool(findings.get("blocking"))
+
+
 def _on_findings(status: Mapping[str, Any]) -> str:
     findings: Mapping[str, Any] = status.get("findings") or {}
     if not findings.get("open"):
@@ -355,7 +361,7 @@ def operations(status: Mapping[str, Any]) -> str:  # noqa: PLR0911, C901 - as ab
     revised, anew = _sent(status, "review_id"), _sent(status, "parent_id")
     match status["next_action"]:
         case "wait":
-            return f"Call {waiting}, and with this cursor."
+            return f"Call {waiting}, and with this cursor.{_on_findings(status) if _keeps_back(status) else ''}"
         case "answer_message":
             settles = f", resolves={status['question_id']}" if _is_from_the_side(status) else ""
             reply = f"add_message (sender_role=proposer{settles})"

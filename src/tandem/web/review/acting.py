@@ -189,7 +189,7 @@ class FormResult:
         code, message = self.error.code, refused(self.error)
         if self.elsewhere:
             return "Open findings of another review, on the same content, keep the approval back. Settle them there:"
-        if code == OpenFindings.code and not (self.form == "verdict" and self.error.details["findings"]):
+        if code == OpenFindings.code and not (self.form == "verdict" and self.error.details.get("findings")):
             return message
         return _INSTEAD.get(code) or (f"{message} {_BESIDES[code]}" if code in _BESIDES else message)
 
