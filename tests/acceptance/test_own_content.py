@@ -54,6 +54,11 @@ def test_nobody_accepts_their_own_counter_patch(alone: Desk, review: str, name: 
     alone.do("reject_counter_patch", **patch)
 
 
+def test_who_revises_by_their_kind_alone_does_not_review_it(shop: Desk, review: str):
+    shop.do("create_review", review_id=review, intent=WHY, agent_type="codex", diff=BEST)
+    check_refused(shop, review, "codex")
+
+
 def test_whoever_accepts_without_a_name_may_be_its_author(shop: Desk, review: str):
     shop.do("accept_counter_patch", **offered(shop, review))
     assert shop.do("get_proposal", review_id=review)["accepted_by"] is None

@@ -247,6 +247,68 @@ def test_a_comment_that_is_left_alone_stays_told_too(project: Checked) -> None:
     assert told(project, review) == ("wait", None)
 
 
+@pytest.mark.parametrize("offers", [True, False])
+def test_what_one_of_several_asked_is_answered_before_the_others_approvals_open_the_gate(
+    project: Checked, offers: bool
+) -> None:
+    review, claims = begun(project, "gemini", policy=BOTH)
+    more = {"counter_patch": edited(text="best")} if offers else {}
+    verdict(project, review, "gemini", "comment", claims["gemini"], **more)
+    project.approved_by(review, "ann")
+    assert project.approved_by(review, "bob", proved=True)["data"]["status"] == "in_review"
+    project.do("release_claim", review_id=review, claim_generation=claims["gemini"])
+    assert (project.status(review)["status"], *told(project, review)) == ("pending", *(DECIDE if offers else ANSWER))
+    if offers:
+        project.do(
+            "reject_counter_patch", review_id=review, counter_patch_id=project.status(review)["counter_patch_id"]
+        )
+    else:
+        project.say(review, "proposer")
+    assert project.status(review)["status"] == "approved"
+    project.broker.assert_intact()
+
+
+def test_a_comment_from_beside_is_told_too(project: Checked) -> None:
+    review, claims = begun(project, "gemini", "codex")
+    verdict(project, review, "codex", "comment", claims["codex"])
+    assert told(project, review) == ANSWER
+    # Who leads the discussion need not wait for that answer.
+    project.say(review, "reviewer", reviewer_id="gemini")
+    project.say(review, "proposer")
+    assert told(project, review) == ("wait", None)
+
+
+def test_one_counter_patch_of_several_reviewers_waits_at_a_time(project: Checked) -> None:
+    review, claims = begun(project, "gemini", "codex")
+    patch = {"counter_patch": edited(text="best")}
+    verdict(project, review, "codex", "comment", claims["codex"], **patch)
+    refused = verdict(project, review, "gemini", "comment", claims["gemini"], **patch)["error"]
+    assert (refused["code"], "codex" in refused["message"]) == ("INVALID_TRANSITION", True)
+    # One's own takes the place of the one before.
+    assert verdict(project, review, "codex", "comment", claims["codex"], **patch)["ok"]
+
+
+def test_no_counter_patch_waits_that_a_rejection_has_overtaken(project: Checked) -> None:
+    review, claims = begun(project, "gemini", "codex")
+    verdict(project, review, "codex", "comment", claims["codex"], counter_patch=edited(text="best"))
+    verdict(project, review, "codex", "rejected", claims["codex"])
+    assert told(project, review)[0] != "decide_counter_patch"
+
+
+def test_an_approval_with_the_proof_of_a_person_is_not_lost_by_one_without(project: Checked) -> None:
+    review, claims = begun(project, "codex", policy=BOTH)
+    project.approved_by(review, "ann")
+    finding = [{"file": "a.txt", "line": 2, "severity": "blocker", "claim": "It is wrong."}]
+    verdict(project, review, "codex", "comment", claims["codex"], findings=finding)
+    project.approved_by(review, "bob", proved=True)
+    project.do("release_claim", review_id=review, claim_generation=claims["codex"])
+    [found] = project.do("list_findings", review_id=review)["findings"]
+    project.do("answer_finding", review_id=review, finding_id=found["finding_id"], answer="refuted", reason="Right.")
+    upheld = [{"finding_id": found["finding_id"], "answer": "upheld"}]
+    given = verdict(project, review, "bob", "approved", project.claim(review, "bob"), answers=upheld)["data"]
+    assert (given["status"], project.status(review)["missing"]) == ("approved", [])
+
+
 @ON_BOTH_DATABASES
 def test_a_finding_that_is_left_when_all_approvals_are_given_is_the_proposers_to_answer(project: Checked) -> None:
     have(project, TWO)

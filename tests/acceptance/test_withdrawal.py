@@ -97,8 +97,8 @@ def test_reviewers_withdraw_only_their_own_approvals(owner: Bearer):
         owner.give("oz", "operator") as operator,
         owner.give("pat", "proposer") as proposer,
     ):
-        for by in (alice, operator, owner):
-            review = owner.put_up()
+        for number, by in enumerate((alice, operator, owner)):
+            review = owner.put_up(description=f"Plan {number} in words.")
             alice.approve(review, "alice/agent")
             request = {"review_id": review, "reason": WHY}
             with owner.unchanged(review):

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tandem.contract import answer
+from tandem.contract.access import Names
 from tandem.contract.caller import Caller
-from tandem.errors import InvalidDiff, InvalidInput, NoCounterPatch, NotFound, SchemaInvalid
+from tandem.errors import InvalidDiff, InvalidInput, InvalidTransition, NoCounterPatch, NotFound, SchemaInvalid
 from tandem.reviews import carried, checks, contents, seats, views, writing
 from tandem.reviews import files as round_files
 from tandem.reviews import queries as reviews
@@ -128,7 +129,7 @@ async def reject_counter_patch(services: Services, caller: Caller, request: Reje
             data={"counter_patch_id": patch.id, "reason": request.reason},
             rows=Rows(decision=CounterPatchEnd(patch.id, REJECTED, request.reason, now)),
         )
-        return _decided(unit, services, written, patch)
+        return _decided(unit, services, seats.go_on(unit, services, written, now), patch)
 
     return await transact(services, caller, work)
 
@@ -205,6 +206,23 @@ def offer(
         kind=EventKind.COUNTER_PATCH_PROPOSED,
         data={"counter_patch_id": patch_id, "round": given.round, "digest": facts.digest},
         rows=Rows(counter_patch=patch),
+    )
+
+
+def make_way(unit: Unit, review: Review, author: str, names: Names, now_us: int) -> Review:
+    """Let a newer counter-patch overtake the pending one; but not that of another one of several reviewers.
+
+    Raises:
+        InvalidTransition: Such a one is pending.
+    """
+    patch = reviews.find_counter_patch(unit, review.id, review.counter_patch_id or "")
+    if review.needs is None or not review.is_undecided or patch is None or names.include(patch.author):
+        return supersede(unit, review, actor=author, now_us=now_us, reason="a newer counter-patch")
+    raise InvalidTransition(
+        f"The counter-patch of {patch.author} waits for the proposer: wait until it is decided, or say yours in"
+        " findings with suggestions.",
+        review_id=review.id,
+        status=review.state,
     )
 
 

@@ -9,7 +9,7 @@ from tandem.contract.caller import Caller
 from tandem.core.clock import isoformat
 from tandem.errors import NotClaimant, NotFound
 from tandem.reviews import claim_rules as claims
-from tandem.reviews import contents, views, writing
+from tandem.reviews import contents, seats, views, writing
 from tandem.reviews import queries as reviews
 from tandem.reviews.answers import Discussion, DiscussionEntry, MessageSent
 from tandem.reviews.context import Services, is_by_person
@@ -80,8 +80,8 @@ async def add_message(services: Services, caller: Caller, request: AddMessage) -
             data={"message_id": message_id, "sender_role": request.sender_role, "round": before.round},
             rows=Rows(messages=(message,)),
         )
-        if request.resolves is not None:
-            written = _resolve(unit, written, request.resolves, message)
+        written = written if request.resolves is None else _resolve(unit, written, request.resolves, message)
+        written = seats.go_on(unit, services, written, now) if request.sender_role == "proposer" else written
         onward = views.onward(unit, services, written)
         onward |= {} if request.sender_role == "proposer" else {"message": _PROPOSERS}
         return views.answer(MessageSent, services.waits, unit, written, message_id=message_id, **onward)

@@ -24,6 +24,7 @@ from tandem.reviews.context import Difference, Services
 from tandem.reviews.requests import CreateReview
 from tandem.reviews.rounds import Round, next_round, reset_turn
 from tandem.reviews.rules import Action, Review, State, infer_priority, step
+from tandem.rulings.person import family
 from tandem.store import ledger
 from tandem.store.base import Unit
 from tandem.store.context import transact
@@ -184,7 +185,7 @@ def revise_in(
         InvalidTransition: The review takes no revision any more.
     """
     now = services.clock.now_us()
-    actor = request.proposer_id or caller.agent or before.proposer_id
+    actor = request.proposer_id or caller.agent or _reviser(request, before)
     found = step(Action.REVISE, as_objected(before, now))
     looked_at = clear_failures(unit, before, actor, now)
     current = counter_patches.supersede(unit, looked_at, actor=actor, now_us=now, reason="revised")
@@ -212,6 +213,13 @@ def _check_registration(unit: Unit, services: Services, project: str, content: c
     """Last, as by then no one else can register anything before this is committed."""
     if content.registration is not None:
         services.projects.check(unit, project, content.registration)
+
+
+def _reviser(request: CreateReview, before: Review) -> str:
+    """Who revises and says no name: the proposer, unless the agent is one of another client."""
+    client = family(request.agent_type)
+    is_other = client not in (None, family(before.agent_type, before.proposer_id))
+    return request.agent_type if is_other else before.proposer_id
 
 
 def _revisable(unit: Unit, services: Services, caller: Caller, review_id: str, project: str | None) -> Review:

@@ -210,7 +210,7 @@ TABLE: dict[Action, dict[State, Step]] = {
         # Only one that ended approved; it then ends withdrawn.
         _S.CLOSED: Step(outcome="withdrawn"),
     },
-    Action.WITHDRAW_SEAT: {_S.PENDING: _STAYS, **_held(_STAYS)},
+    Action.WITHDRAW_SEAT: {_S.PENDING: _STAYS, _S.CHANGES_REQUESTED: _STAYS, **_held(_STAYS)},
     Action.CONTEST: {_S.CHANGES_REQUESTED: Step(_S.PENDING)},
     Action.CLOSE: {
         _S.PENDING: _WITHDRAWN,
@@ -419,8 +419,8 @@ class Review(NamedTuple):
 
     @property
     def is_undecided(self) -> bool:
-        """Whether a counter-patch waits for the proposer."""
-        return self.counter_patch_status == "pending"
+        """Whether a counter-patch waits for the proposer; none is taken once somebody rejected the change."""
+        return self.counter_patch_status == "pending" and self.ends_as != State.REJECTED
 
     @property
     def held(self) -> bool:

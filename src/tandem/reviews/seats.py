@@ -267,9 +267,9 @@ def _owns(stated: Iterable[str], name: str) -> tuple[str, ...]:
     return (f"@{own}", *(owner.casefold() for owner, _, person in pairs if folded(person) == own))
 
 
-def holds(review: Review, names: Names) -> bool:
-    """Whether somebody approved this content already."""
-    return any(names.include(one.by) for one in filled(review))
+def holds(review: Review, names: Names, *, proved: bool = False) -> bool:
+    """Whether somebody approved this content already, with the proof of a person or in any way."""
+    return any(names.include(one.by) and (one.is_person or not proved) for one in filled(review))
 
 
 def gives(review: Review, seat: Seat, names: Names) -> bool:
@@ -352,7 +352,7 @@ def check(review: Review, seat: Seat, names: Names) -> None:
             needed="person",
         )
     if holds(review, names):
-        raise refused(review, "You approved this content already: others have to.")
+        raise refused(review, "You approved this content already: others have to; release your claim, if you have one.")
     for one in waiver_rules.waived(review):
         if fits(review, one.need, seat):
             raise refused(
@@ -408,7 +408,8 @@ def left(review: Review, names: Names) -> Review:
 def withdrawn(review: Review, names: Names) -> Review:
     """The review whose approval by somebody is missing again; a person is waited for only if theirs alone is."""
     after = marked(left(review, names))
-    is_waited = review.attention is None or review.attention == waits(review)
+    is_open = review.state != State.CHANGES_REQUESTED
+    is_waited = is_open and review.attention in (None, waits(review))
     return with_turn(after._replace(attention=waits(after) if is_waited else review.attention))
 
 
@@ -515,14 +516,15 @@ def approve_by_rule(unit: Unit, services: Services, review: Review, runs: Sequen
     Passed checks are all of it by a rule, or the approvals of the same content in an earlier round.
     """
     known, seats = review.requirements, filled(review)
-    is_free = review.state == State.PENDING and review.attention is None
+    is_free = review.state == State.PENDING and review.attention is None and not review.is_undecided
     if known is None or not is_free or _holding(unit, services, review):
         return review
     if known.only_checks and _have_passed(runs):
         reason = f"Approved by rule: {', '.join(known.by_rule)}"
         about: dict[str, Any] = {"rules": known.by_rule, "policy": known.source}
         return _concluded(unit, review, Action.APPROVE_BY_RULE, RULE, reason, now, **about)
-    if seats and not missing(review):
+    # What one of several reviewers asked is answered first.
+    if seats and not missing(review) and not review.is_asked:
         reason = "All approvals that it needs were given before."
         return _concluded(unit, review, Action.APPROVE_BY_RULE, seats[-1].by, reason, now)
     return review

@@ -96,10 +96,11 @@ async def submit_verdict(services: Services, caller: Caller, request: SubmitVerd
         others = 0 if is_last else before.round
         ruling = findings.ruled(unit, services, before, caller, request, given, prepared, others_round=others)
         verdict, given = ruling.verdict, replace(given, verdict=ruling.verdict)
-        superseding = verdict != APPROVED and facts is not None
-        if superseding or (verdict != COMMENT and is_last):
-            why = "a newer counter-patch" if superseding else "the verdict"
-            before = counter_patches.supersede(unit, before, actor=reviewer, now_us=given.created_at, reason=why)
+        now = given.created_at
+        if verdict != APPROVED and facts is not None:
+            before = counter_patches.make_way(unit, before, reviewer, caller.names(reviewer), now)
+        elif verdict != COMMENT and is_last:
+            before = counter_patches.supersede(unit, before, actor=reviewer, now_us=now, reason="the verdict")
         written = writing.change_review(
             unit,
             before,
@@ -110,8 +111,7 @@ async def submit_verdict(services: Services, caller: Caller, request: SubmitVerd
             rows=Rows(verdict=given, findings=ruling.findings),
         )
         if verdict != COMMENT:
-            stands = _stands(written, verdict)
-            tell(unit, services, Decision(own, current, verdict, reviewer, given.created_at, stands))
+            tell(unit, services, Decision(own, current, verdict, reviewer, now, _stands(written, verdict)))
         written = seats.go_on(unit, services, written, given.created_at) if ruling.looked else written
         if facts is not None and patch_id is not None:
             written = counter_patches.offer(unit, written, given, current, facts, patch_id, caller.agent)
@@ -165,6 +165,8 @@ def _seated(
     seat = seats.seat_of(unit, services, caller, given.reviewer_id, is_proved=is_proved)
     names = caller.names(given.reviewer_id)
     seats.check(review, seat, names)
+    if not seat.is_person and seats.holds(review, names, proved=True):
+        return review
     return seats.taken(seats.left(review, names), seat._replace(verdict_id=given.id))
 
 
@@ -308,7 +310,10 @@ def _commented(services: Services, before: Review, generation: int, now_us: int)
 def _said(before: Review, after: Review, given: Verdict, ruling: findings.Ruling) -> Review:
     """The review after a verdict spoke; words from beside the main claim are no part of its discussion."""
     if after.held and (after.claim_generation, before.claim_generation) != (given.claim_generation,) * 2:
-        said = with_turn(after if given.verdict == APPROVED else objected(after))
+        # A comment waits for the proposer, and the discussion need not wait for the answer.
+        asks = given.verdict == COMMENT and after.speaker != "reviewer"
+        told = after._replace(speaker="reviewer", speaker_kind=ASKED) if asks else after
+        said = with_turn(told if given.verdict == APPROVED else objected(told))
     elif after.state == State.PENDING and given.verdict == APPROVED and before.is_unanswered:
         said = left_asked(after)
     else:
@@ -388,7 +393,7 @@ def _of_one_seat(review: Review, caller: Caller, request: WithdrawApproval) -> N
     """Whose approval is one of several that open nothing yet; None where the review is decided, or it is no one's."""
     # Of a caller and the name that it states the latter alone: each holds one seat.
     names = Names.of(request.withdrawn_by or caller.agent, by_token=caller.access is not None)
-    is_open = review.held or review.state == State.PENDING
+    is_open = review.held or review.state in (State.PENDING, State.CHANGES_REQUESTED)
     return names if is_open and seats.holds(review, names) else None
 
 
@@ -400,7 +405,8 @@ def _seat_withdrawn(
     given = verdict_on(before, verdict_id, COMMENT, reason, actor, now_us)
     after = seats.withdrawn(before, names)._replace(updated_at=now_us)
     if before.ends_as is None:
-        after = after._replace(verdict=given.verdict, verdict_reason=reason, verdict_id=given.id)
+        said = {"verdict": given.verdict, "verdict_reason": reason, "verdict_id": given.id, "verdict_by": actor}
+        after = after._replace(**said)
     return writing.change_review(
         unit,
         before,

@@ -74,8 +74,8 @@ _NEVER_CHECKS_ALONE = compiled(
         ".github/actions/**",
         ".gitlab-ci.yml",
         ".gitlab/ci/**",
-        *_OWNERS,
-        *(f"**/{name}" for name in ("review.md", "agents.md", "claude.md", ".gitattributes", ".gitmodules")),
+        *(f"**/{name}" for name in ("codeowners", "review.md", "agents.md", "claude.md")),
+        *(f"**/{name}" for name in (".gitattributes", ".gitmodules")),
     ]
 )
 
