@@ -9,6 +9,7 @@ import pytest
 
 from tests.acceptance.finding import found
 from tests.acceptance.reviewing import AgentDesk, Desk
+from tests.acceptance.test_findings_again import added
 from tests.git.sandbox import Sandbox
 
 NAME = "code.txt"
@@ -71,6 +72,15 @@ MANY = (*(f"so many more, number {number}" for number in range(59)), "and this o
         pytest.param(
             Proposed(EVIL), {"line": 16, "end_line": 18}, Proposed(EVIL, ("more",)), id="a-range-with-lines-around"
         ),
+        pytest.param(
+            Proposed(EVIL), {"line": 12, "end_line": 19}, Proposed(EVIL, ("more",)), id="a-range-out-of-sight"
+        ),
+        pytest.param(
+            Proposed({}, (*MANY, "x()")),
+            {"line": 1, "end_line": 91},
+            Proposed({}, (*MANY, "x()", "x")),
+            id="a-long-range",
+        ),
         *(
             pytest.param(Proposed({17: odd}), {"line": 17}, Proposed({17: odd}, ("more",)), id=f"{odd!r}")
             for odd in ODD
@@ -130,6 +140,16 @@ def test_p11_what_is_said_of_a_line_beside_does_not_go_on_with_another_change(
     assert again(agents, shop, filed, change, {"file": NAME, "line": 9}, other) == []
 
 
+def test_p11_no_other_path_rids_a_long_line_of_its_finding(agents: AgentDesk, shop: Desk):
+    lines = ("alpha = 1", "beta gamma = 1", "abc def " * 1010, "delta eps = 2", "zeta eta = 2")
+    review = shop.put_up(diff=added("long.py", *lines))
+    said = {"severity": "major", "claim": "No.", "file": "long.py", "line": 3}
+    agents.decide(review, "changes_requested", findings=[said])
+    shop.do("close_review", review_id=review)
+    (kept,) = found(shop, shop.put_up(diff=added("other.py", *lines)))
+    assert (kept["file"], kept["blocking"]) == ("other.py", True)
+
+
 def test_p11_a_text_of_no_file_keeps_what_was_said_of_it(agents: AgentDesk, shop: Desk):
     review = shop.put_up(description="Drop the tables.\nThen rest.\n")
     agents.decide(review, "changes_requested", findings=[{"severity": "major", "claim": "No."}])
@@ -137,19 +157,11 @@ def test_p11_a_text_of_no_file_keeps_what_was_said_of_it(agents: AgentDesk, shop
     assert len(found(shop, shop.put_up(description="Drop the tables.\nThen rest.\nAmen.\n"))) == 1
 
 
-def test_findings_follow_a_file_that_a_round_moves(agents: AgentDesk, shop: Desk, repo: Sandbox):
-    def added(path: str) -> dict[str, str]:
-        repo.write(path, "".join(f"{line}\n" for line in LINES))
-        repo.git("add", "-N", path)
-        diff = repo.diff()
-        repo.git("rm", "-qf", "--cached", path)
-        (repo.root / path).unlink()
-        return {"diff": diff}
-
-    review = shop.put_up(**added("p.txt"))
+def test_findings_follow_a_file_that_a_round_moves(agents: AgentDesk, shop: Desk):
+    review = shop.put_up(diff=added("p.txt", *LINES))
     agents.decide(
         review, "changes_requested", findings=[{"severity": "major", "claim": "No.", "file": "p.txt", "line": 7}]
     )
-    shop.revise(review, **added("q.txt"))
+    shop.revise(review, diff=added("q.txt", *LINES))
     (moved,) = found(shop, review)
     assert (moved["place"]["file"], moved["place"]["line"], moved["place"]["changed"]) == ("q.txt", 7, False)

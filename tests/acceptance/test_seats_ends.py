@@ -295,6 +295,26 @@ def test_no_counter_patch_waits_that_a_rejection_has_overtaken(project: Checked)
     assert told(project, review)[0] != "decide_counter_patch"
 
 
+def test_p11_a_person_who_withdraws_one_of_several_approvals_has_objected(project: Checked) -> None:
+    have(project, BOTH)
+    review, _ = project.submitted(diff=edited())
+    project.approved_by(review, "ann", proved=True)
+    project.do("withdraw_approval", review_id=review, withdrawn_by="ann", reason="It loses data.")
+    [found] = project.do("list_findings", review_id=review)["findings"]
+    assert (found["claim"], found["author"], found["blocking"]) == ("It loses data.", "ann", True)
+
+
+def test_an_agent_whose_approval_is_not_needed_reports_a_fault_all_the_same(project: Checked) -> None:
+    have(project, BOTH)
+    review, _ = project.submitted(diff=edited())
+    project.approved_by(review, "codex")
+    refused = project.call("claim_review", review_id=review, reviewer_id="gemini")["error"]
+    assert (refused["code"], "submit_verdict" in refused["message"]) == ("REQUIREMENT_MISSING", True)
+    finding = [{"file": "a.txt", "line": 2, "severity": "blocker", "claim": "It is wrong."}]
+    asked = {"review_id": review, "reviewer_id": "gemini", "claim": True, "reason": WHY, "findings": finding}
+    assert project.do("submit_verdict", **asked, verdict="changes_requested")["status"] == "changes_requested"
+
+
 def test_an_approval_with_the_proof_of_a_person_is_not_lost_by_one_without(project: Checked) -> None:
     review, claims = begun(project, "codex", policy=BOTH)
     project.approved_by(review, "ann")

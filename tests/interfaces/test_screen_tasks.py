@@ -128,6 +128,8 @@ async def test_round_two_is_read_against_round_one_with_ones_findings_by_three_k
     await at.shows("Goes with it: 1 finding.")
     await at.press("ctrl+s")
     await at.becomes(review_id, "changes_requested")
+    # The dialog is gone, and escape leaves the review.
+    await at.shows("changes requested  round 1", "requested changes on round 1")
     await at.press("escape")
     await at.create(review_id=review_id, diff=BETTER)
     await at.shows("Unclaimed (1)")

@@ -77,14 +77,22 @@ class Made(NamedTuple):
         shown = self.lines.get(place, {})
         return "\n".join(shown[at] for at in range(first, last + 1) if at in shown) or None
 
-    def run(self, place: _Side, number: int, said: Sequence[str]) -> tuple[int, int] | None:
-        """The first and last line of a run of lines that has one of them; None if they are not the same."""
-        numbers, line = self.numbers[place], bare(self.lines[place][number])
+    def run(self, place: _Side, number: int, lines: Sequence[str]) -> tuple[int, int, list[str]] | None:
+        """The first and last line of a run of lines that has one of them, and those that are shown of it.
+
+        None if those are not the same.
+        """
+        shown, said = self.lines[place], [one for one in lines if one]
+        numbers, line = self.numbers[place], bare(shown[number])
         for start in (bisect_left(numbers, number) - at for at, one in enumerate(said) if one == line):
             window = numbers[max(start, 0) : start + len(said)]
-            is_same = [bare(self.lines[place][one]) for one in window] == [*said]
-            if is_same and all(one in self.lines[place] for one in range(window[0], window[-1] + 1)):
-                return window[0], window[-1]
+            is_same = [bare(shown[one]) for one in window] == said
+            if is_same and all(one in shown for one in range(window[0], window[-1] + 1)):
+                return window[0], window[-1], said
+        for first in (number - at for at, one in enumerate(lines) if one == line):
+            here = {at: bare(shown[at]) for at in range(first, first + len(lines)) if at in shown}
+            if first > 0 and len(here) < len(lines) and all(lines[at - first] == one for at, one in here.items()):
+                return first, first + len(lines) - 1, [one for one in here.values() if one]
         return None
 
 
@@ -166,11 +174,7 @@ async def made_by(services: Services, review_id: str, number: int | None = None)
 
 
 def _lines(one: Finding) -> list[str]:
-    return (one.lines or "").split("\n")
-
-
-def _said(one: Finding) -> list[str]:
-    return [line for line in map(bare, _lines(one)) if line]
+    return [*map(bare, (one.lines or "").split("\n"))]
 
 
 def _span(one: Finding) -> range:
@@ -179,9 +183,13 @@ def _span(one: Finding) -> range:
 
 def _is_of_lines(one: Finding) -> bool:
     """Whether a finding is on lines that its change made; else it is found again by those of its file, or change."""
+    return one.line is not None and one.telling in map(finding_rules.key_of, _lines(one))
+
+
+def _is_cut(one: Finding) -> bool:
+    """Whether not all lines of a finding are kept: the most telling may be none of those that are."""
     kept = one.lines or ""
-    is_cut = len(_span(one)) > kept.count("\n") + 1 or len(kept.encode()) > MOST_LINE_BYTES - _LETTER_BYTES
-    return one.line is not None and (is_cut or one.telling in map(finding_rules.key_of, _said(one)))
+    return len(_span(one)) > kept.count("\n") + 1 or len(kept.encode()) > MOST_LINE_BYTES - _LETTER_BYTES
 
 
 def places_of(one: Finding, origin: Finding, change: Made) -> list[Place]:
@@ -193,7 +201,7 @@ def places_of(one: Finding, origin: Finding, change: Made) -> list[Place]:
         change: The change.
     """
     best: dict[str, tuple[tuple[bool, bool, int], Place]] = {}
-    for place, number in change.spots.get(one.telling or "", ()) if _is_of_lines(one) else ():
+    for place, number in change.spots.get(one.telling or "", ()) if _is_of_lines(one) or _is_cut(one) else ():
         if place[1] == one.side and number and (found := _at(one, origin, change, place, number)) is not None:
             best[place[0]] = min(found, best.get(place[0], found), key=lambda ranked: ranked[0])
     return [place for _, place in best.values()]
@@ -203,10 +211,10 @@ def _at(
     one: Finding, origin: Finding, change: Made, place: _Side, number: int
 ) -> tuple[tuple[bool, bool, int], Place] | None:
     """The place at one line, with how well it fits: the same lines, the same around them, and how far away it is."""
-    path, said = place[0], _said(one)
-    shown, size = change.lines[place], sum(map(len, said))
-    if said and (found := change.run(place, number, said)) is not None:
-        first, last = found
+    path, shown = place[0], change.lines[place]
+    if one.lines and (found := change.run(place, number, _lines(one))) is not None:
+        first, last, said = found
+        size = sum(map(len, said))
         around = change.text(place, first - AROUND, last + AROUND) or ""
         print_ = finding_rules.fingerprint(origin.category, origin.file or "", around, origin.claim)
         is_long = size >= _LONG if path == one.file else size >= _LONG_ELSEWHERE and len(said) >= _LINES_ELSEWHERE
@@ -245,7 +253,7 @@ def _makes_lines(change: Made, file: str | None, side: str) -> bool:
 def _place(one: Finding, change: Made, path: str | None) -> Place:
     """A file, or change, where a finding comes again; or its lines, where they are as they were."""
     shown, span = change.lines.get((path or "", one.side), {}), _span(one)
-    is_same = one.line is not None and [bare(shown.get(at, "")) for at in span] == [*map(bare, _lines(one))]
+    is_same = one.line is not None and [bare(shown.get(at, "")) for at in span] == _lines(one)
     return Place(path, one.line, one.end_line, changed=False) if is_same else Place(path, None, None, changed=True)
 
 
@@ -299,6 +307,7 @@ class _Known(NamedTuple):
         """Where a finding stands in the change; `was` is the change that it was found on, where all of it was meant."""
         if one.file in self.change.binary:
             return [Place(one.file, None, None, changed=True)]
-        if not _is_of_lines(one):
-            return [] if was is None else _whole(one, was, self.change, self.blobs)
-        return places_of(one, self.origins[one.identity[1:]], self.change)
+        found = places_of(one, self.origins[one.identity[1:]], self.change) if one.line is not None else []
+        if found or _is_of_lines(one):
+            return found
+        return [] if was is None else _whole(one, was, self.change, self.blobs)

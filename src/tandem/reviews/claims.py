@@ -115,8 +115,10 @@ def _take_over(unit: Unit, services: Services, caller: Caller, before: Review, r
     return reviews.get(unit, before.id, lock=True)
 
 
-def admit(unit: Unit, services: Services, before: Review, caller: Caller, reviewer_id: str) -> Round:
-    """The round that a reviewer would claim.
+def admit(
+    unit: Unit, services: Services, before: Review, caller: Caller, reviewer_id: str, *, objects: bool = False
+) -> Round:
+    """The round that a reviewer would claim; who `objects` need not be one whose approval is missing.
 
     Raises:
         SelfApproval: The content is their own.
@@ -131,13 +133,13 @@ def admit(unit: Unit, services: Services, before: Review, caller: Caller, review
         )
     is_at_work = any(one.holder == reviewer_id for one in claims.at_work(before))
     if before.attention is not None and not is_at_work and not is_by_person(unit, services, caller, reviewer_id):
-        _refuse_agent(before, names)
+        _refuse_agent(before, names, objects=objects)
     _, is_new = would_claim(unit, services, before, caller, reviewer_id)
     current = reviews.get_round(unit, before.id, before.round)
     if is_new:
         # Who approved may come back to object.
         advises = services.pool.advises(unit, reviewer_id) is not None
-        if before.needs is not None and not advises and not seats.holds(before, names):
+        if before.needs is not None and not (advises or objects or seats.holds(before, names)):
             # Whether it is a person's is proved with the verdict.
             seats.check(before, seats.seat_of(unit, services, caller, reviewer_id, is_proved=True), names)
         submitter = reviews.submitter(unit, current)
@@ -186,16 +188,16 @@ def _already_claimed(
     )
 
 
-def _refuse_agent(review: Review, names: Names) -> None:
-    """Refuse an agent what waits for a person; but for who approved it already, and may object.
+def _refuse_agent(review: Review, names: Names, *, objects: bool) -> None:
+    """Refuse an agent what waits for a person; but for who objects, or approved it already and may.
 
     Raises:
         RequirementMissing: The policy asks for a person.
         InvalidTransition: It waits for another reason.
     """
     if review.attention == seats.waits(review):
-        if not seats.holds(review, names):
-            raise seats.refused(review, "Your approval is none of those that are missing.")
+        if not (objects or seats.holds(review, names)):
+            raise seats.refused(review, seats.NEEDLESS)
     elif review.is_disputed:
         raise InvalidTransition(
             f"This review waits for a person: {review.attention} A person claims it, or runs 'tandem review retry"

@@ -334,6 +334,12 @@ def _taking(review: Review) -> tuple[Seat, ...]:
     return tuple(Seat(*one.seat) for one in claims.voting(claims.at_work(review)) if one.holder not in known)
 
 
+NEEDLESS: Final = (
+    "Your approval is none of those that are missing. Report a fault all the same: submit_verdict with claim, and"
+    " changes_requested."
+)
+
+
 def check(review: Review, seat: Seat, names: Names) -> None:
     """Refuse the approval, and the claim, of who gives nothing that is missing.
 
@@ -363,7 +369,7 @@ def check(review: Review, seat: Seat, names: Names) -> None:
     is_owners = any(one.word.startswith(policy.OWNED_BY) for one in missing(review))
     whose = " The broker's setting owners says who the owners are." if is_owners else ""
     proved = f" A person's is, with its proof: tandem review approve {review.id}." if by_person else ""
-    raise refused(review, f"Your approval is none of those that are missing.{proved}{whose}")
+    raise refused(review, f"{NEEDLESS}{proved}{whose}")
 
 
 def _left_with(review: Review, *more: Seat) -> tuple[Need, ...]:

@@ -137,7 +137,8 @@ def _claimed(
 ) -> tuple[Review, Review]:
     """The review, claimed for the verdict where it asks for that; and as who gives the verdict sees it."""
     if request.claim:
-        admit(unit, services, before, caller, request.reviewer_id or "")
+        objects = _SYNONYMS.get(request.verdict, request.verdict) != APPROVED
+        admit(unit, services, before, caller, request.reviewer_id or "", objects=objects)
         take(unit, services, before, caller, request.reviewer_id or "")
         before = reviews.get(unit, before.id)
     return before, _own(before, caller, request)
@@ -210,7 +211,7 @@ async def _offered(services: Services, caller: Caller, request: SubmitVerdict, v
 
     def may(unit: Unit, review: Review) -> None:
         if request.claim:
-            admit(unit, services, review, caller, request.reviewer_id or "")
+            admit(unit, services, review, caller, request.reviewer_id or "", objects=verdict != APPROVED)
             review, _ = would_claim(unit, services, review, caller, request.reviewer_id or "")
         _admit(unit, _own(review, caller, request), verdict, request, caller)
 
@@ -362,16 +363,13 @@ async def withdraw_approval(services: Services, caller: Caller, request: Withdra
             participant.check_withdrawal(unit, before)
         actor = _withdrawer(before, caller, request)
         if (names := _of_one_seat(before, caller, request)) is not None:
-            written = _seat_withdrawn(unit, before, names, actor, verdict_id, reason, services.clock.now_us())
+            given = verdict_on(before, verdict_id, COMMENT, reason, actor, services.clock.now_us())
+            written = _seat_withdrawn(unit, before, names, given, _rows(unit, services, caller, before, given, telling))
             return views.answer(ApprovalWithdrawn, services.waits, unit, written, commits=(), branches=())
         number = _same_round(before, known)
         current = reviews.get_round(unit, before.id, number)
         # The decision that stands from now on, for readers of the discussion.
         given = verdict_on(before, verdict_id, _AGAINST, reason, actor, services.clock.now_us())
-        rows = Rows(verdict=given)
-        if is_by_person(unit, services, caller, actor):
-            by = reviews.authors(unit, before, current)
-            rows = replace(rows, findings=(findings.requested(unit, services, before, given, by, telling),))
         written = writing.change_review(
             unit,
             before,
@@ -379,7 +377,7 @@ async def withdraw_approval(services: Services, caller: Caller, request: Withdra
             actor=actor,
             kind=EventKind.APPROVAL_WITHDRAWN,
             data={"reason": reason, "round": number, "digest": before.digest, "approved_by": before.verdict_by},
-            rows=rows,
+            rows=_rows(unit, services, caller, before, given, telling),
         )
         tell(unit, services, Decision(before, current, _AGAINST, actor, given.created_at))
         return views.answer(
@@ -387,6 +385,14 @@ async def withdraw_approval(services: Services, caller: Caller, request: Withdra
         )
 
     return await transact(services, caller, work)
+
+
+def _rows(unit: Unit, services: Services, caller: Caller, review: Review, given: Verdict, telling: str | None) -> Rows:
+    """The rows of a withdrawal; a person's is a finding, too."""
+    if not is_by_person(unit, services, caller, given.reviewer_id):
+        return Rows(verdict=given)
+    by = reviews.authors(unit, review, reviews.get_round(unit, review.id, review.round))
+    return Rows(verdict=given, findings=(findings.requested(unit, services, review, given, by, telling),))
 
 
 def _of_one_seat(review: Review, caller: Caller, request: WithdrawApproval) -> Names | None:
@@ -397,13 +403,11 @@ def _of_one_seat(review: Review, caller: Caller, request: WithdrawApproval) -> N
     return names if is_open and seats.holds(review, names) else None
 
 
-def _seat_withdrawn(
-    unit: Unit, before: Review, names: Names, actor: str, verdict_id: str, reason: str, now_us: int
-) -> Review:
+def _seat_withdrawn(unit: Unit, before: Review, names: Names, given: Verdict, rows: Rows) -> Review:
     """The review without one of its approvals, and a comment that says why; the others stay."""
     step(Action.WITHDRAW_SEAT, before)
-    given = verdict_on(before, verdict_id, COMMENT, reason, actor, now_us)
-    after = seats.withdrawn(before, names)._replace(updated_at=now_us)
+    actor, reason = given.reviewer_id, given.reason
+    after = seats.withdrawn(before, names)._replace(updated_at=given.created_at)
     if before.ends_as is None:
         said = {"verdict": given.verdict, "verdict_reason": reason, "verdict_id": given.id, "verdict_by": actor}
         after = after._replace(**said)
@@ -414,7 +418,7 @@ def _seat_withdrawn(
         actor=actor,
         kind=EventKind.APPROVAL_WITHDRAWN,
         data={"reason": reason, "round": before.round, "digest": before.digest, "approved_by": actor},
-        rows=Rows(verdict=given),
+        rows=rows,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -403,7 +403,7 @@ class ScreenClient:
         if not reason.strip() and found and verdict in SAID_BY_FINDINGS:
             reason = SEE_FINDINGS
         said = {"review_id": status.review_id, "verdict": verdict, "reviewer_id": self.person, "reason": reason or None}
-        await self.client.submit_verdict(
+        sent = self.client.submit_verdict(
             status.review_id,
             verdict=cast("Verdict", verdict),
             reason=reason or None,
@@ -417,11 +417,16 @@ class ScreenClient:
             round=round_number,
             idempotency_key=key,
         )
-        self.drafts.sent(status.review_id)
+        # Also where its dialog is left meanwhile: else the drafts stay that it sends.
+        await asyncio.shield(self._send(sent, status.review_id, shown))
+
+    async def _send(self, sent: Awaitable[object], review_id: str, shown: set[Version]) -> None:
+        await sent
+        self.drafts.sent(review_id)
         with suppress(TandemError):
             # Words written elsewhere since then were not sent.
-            left = await read_drafts(self.client, status.review_id, self.person)
-            await self._discard(status.review_id, [one for one in left if _version(one) in shown])
+            left = await read_drafts(self.client, review_id, self.person)
+            await self._discard(review_id, [one for one in left if _version(one) in shown])
 
     async def _drafts_if(self, review_id: str, shown: set[Version]) -> tuple[Draft, ...]:
         drafts = await read_drafts(self.client, review_id, self.person)
