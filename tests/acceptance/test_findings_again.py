@@ -214,9 +214,10 @@ def test_p11_a_line_that_many_files_have_brings_no_finding_to_another(agents: Ag
 def test_p11_a_label_keeps_findings_by_the_lines_of_its_diffs(broker: BrokerProcess):
     with Desk(broker.url, "label-of-findings") as label, AgentDesk(broker.url, "label-of-findings") as agents:
         review = label.put_up(diff=added("pay.py", *CODE))
-        agents.decide(review, "changes_requested", findings=[PAY])
+        far = {**PAY, "line": 5, "end_line": 1_000_000_000}
+        agents.decide(review, "changes_requested", findings=[PAY, far])
         label.do("close_review", review_id=review)
-        (kept,) = found(label, label.put_up(diff=added("pay.py", *CODE, "# more")))
+        (kept, *_) = found(label, label.put_up(diff=added("pay.py", *CODE, "# more")))
         assert (kept["file"], kept["line"], kept["blocking"]) == ("pay.py", 2, True)
 
 

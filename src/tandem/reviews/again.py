@@ -66,16 +66,17 @@ class Made(NamedTuple):
 
     def telling_at(self, place: _Side, first: int, last: int) -> str | None:
         """By what some lines of a file are found again: the longest that the change makes; None if it makes none."""
-        shown = self.lines.get(place, {})
-        lines = {number: bare(shown[number]) for number in range(first, last + 1) if number in shown}
+        lines = {number: bare(line) for number, line in self._within(place, first, last)}
         keys = {number: finding_rules.key_of(line) for number, line in lines.items()}
         own = [number for number, key in keys.items() if key and (place, number) in self.spots.get(key, ())]
         return keys[max(own, key=lambda number: len(lines[number]))] if own else None
 
     def text(self, place: _Side, first: int, last: int) -> str | None:
         """Lines of a file, as far as they are shown; None if none is."""
-        shown = self.lines.get(place, {})
-        return "\n".join(shown[at] for at in range(first, last + 1) if at in shown) or None
+        return "\n".join(line for _, line in self._within(place, first, last)) or None
+
+    def _within(self, place: _Side, first: int, last: int) -> list[tuple[int, str]]:
+        return sorted((at, line) for at, line in self.lines.get(place, {}).items() if first <= at <= last)
 
     def run(self, place: _Side, number: int, lines: Sequence[str]) -> tuple[int, int, list[str]] | None:
         """The first and last line of a run of lines that has one of them, and those that are shown of it.
@@ -252,8 +253,8 @@ def _makes_lines(change: Made, file: str | None, side: str) -> bool:
 
 def _place(one: Finding, change: Made, path: str | None) -> Place:
     """A file, or change, where a finding comes again; or its lines, where they are as they were."""
-    shown, span = change.lines.get((path or "", one.side), {}), _span(one)
-    is_same = one.line is not None and [bare(shown.get(at, "")) for at in span] == _lines(one)
+    shown, span, lines = change.lines.get((path or "", one.side), {}), _span(one), _lines(one)
+    is_same = one.line is not None and len(span) == len(lines) and [bare(shown.get(at, "")) for at in span] == lines
     return Place(path, one.line, one.end_line, changed=False) if is_same else Place(path, None, None, changed=True)
 
 
