@@ -101,8 +101,8 @@ def waiting(
     unit: Unit, services: Services, review: Review, found: Collection[Finding], parent_id: str | None = None
 ) -> Review:
     """A review as one that waits for a person where one does whose findings block it, of its content, or its parent."""
-    threshold = threshold_of(unit, services, review.project, review)
     own = finding_queries.list_of_review(unit, review.id) if review.by_checks else ()
+    threshold = threshold_of(unit, services, review.project, review) if found or own else ""
     if any(seats.holds_rule_back(one, threshold) for one in (*found, *own)):
         # Checks alone do not approve it then: a reviewer is wanted.
         review = review._replace(by_checks=0)

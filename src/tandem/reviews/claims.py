@@ -138,8 +138,8 @@ def admit(
     current = reviews.get_round(unit, before.id, before.round)
     if is_new:
         # Who approved may come back to object.
-        advises = services.pool.advises(unit, reviewer_id) is not None
-        if before.needs is not None and not (advises or objects or seats.holds(before, names)):
+        is_asked = before.needs is not None and not objects and not seats.holds(before, names)
+        if is_asked and services.pool.advises(unit, reviewer_id) is None:
             # Whether it is a person's is proved with the verdict.
             seats.check(before, seats.seat_of(unit, services, caller, reviewer_id, is_proved=True), names)
         submitter = reviews.submitter(unit, current)

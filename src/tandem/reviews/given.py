@@ -88,8 +88,11 @@ async def prepare(services: Services, request: SubmitVerdict) -> Prepared:
     """
     found = given_in(services, request)
 
-    def look(unit: Unit) -> tuple[Round, int | None, bool, str | None]:
+    def look(unit: Unit) -> tuple[Round, int | None, bool, str | None] | None:
         review = reviews.get(unit, request.review_id, request.project)
+        has_any = finding_queries.has_any(unit, review.project)
+        if not has_any and not found and request.verdict in _SAYS_NO_MORE:
+            return None
         number = request.round or review.round
         decided = (one for one, verdict in reviews.list_verdicts(unit, review.id) if verdict != "comment")
         holder = seen_by(review, request.claim_generation, request.reviewer_id).reviewer_id
@@ -97,12 +100,13 @@ async def prepare(services: Services, request: SubmitVerdict) -> Prepared:
         earlier = max((one for one in decided if one < number), default=None)
         # One that is still to come is refused later, as any other than the current one.
         current = reviews.get_round(unit, review.id, min(number, review.round))
-        return current, earlier, of_pool, review.project if finding_queries.has_any(unit, review.project) else None
+        return current, earlier, of_pool, review.project if has_any else None
 
-    current, earlier, of_pool, project = await services.store.read(look)
-    number = current.round
-    if project is None and not found and request.verdict in _SAYS_NO_MORE:
+    known = await services.store.read(look)
+    if known is None:
         return Prepared()
+    current, earlier, of_pool, project = known
+    number = current.round
     made, comes_again = await again.made_by(services, request.review_id, number), frozenset[str]()
     if project is not None:
         changes = await asyncio.to_thread(current.entries)

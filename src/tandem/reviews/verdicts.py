@@ -282,7 +282,9 @@ def _decided(
         )
     if counts or before.ends_as is None:
         changed = changed._replace(verdict=verdict, verdict_reason=given.reason, verdict_id=given.id)
-    threshold = threshold_of(unit, services, before.project, before)
+    # It is asked of findings alone.
+    is_asked = ruling.findings or before.ends_as is not None
+    threshold = threshold_of(unit, services, before.project, before) if is_asked else ""
     is_held_back = any(seats.holds_rule_back(one, threshold) for one in ruling.findings)
     by_checks = 0 if is_held_back else changed.by_checks
     stated = changed._replace(attention=ruling.attention or changed.attention, by_checks=by_checks)
