@@ -150,6 +150,32 @@ def test_p11_no_other_path_rids_a_long_line_of_its_finding(agents: AgentDesk, sh
     assert (kept["file"], kept["blocking"]) == ("other.py", True)
 
 
+def test_p11_no_carriage_return_in_place_of_a_line_feed_rids_a_line_of_its_finding(
+    agents: AgentDesk, shop: Desk, repo: Sandbox
+):
+    bad = {17: "a new bad line that is long enough"}
+    lines = [bad.get(number, line) for number, line in enumerate(LINES, start=1)]
+    review = shop.put_up(diff=added("cr.txt", *lines))
+    said = {"severity": "major", "claim": "No.", "file": "cr.txt", "line": 17}
+    agents.decide(review, "changes_requested", findings=[said])
+    shop.do("close_review", review_id=review)
+    repo.write("cr.txt", "\r".join(lines) + "\n")
+    repo.git("add", "-N", "cr.txt")
+    (kept,) = found(shop, shop.put_up(diff=repo.diff()))
+    assert (kept["file"], kept["blocking"]) == ("cr.txt", True)
+
+
+@pytest.mark.parametrize(("other", "comes_again"), [(("one more",), True), (LINES, False)])
+def test_p11_a_small_file_is_known_again_elsewhere_where_it_is_most_of_the_file(
+    agents: AgentDesk, shop: Desk, other: tuple[str, ...], comes_again: bool
+):
+    review = shop.put_up(diff=added("r.sh", "echo one", "echo two"))
+    agents.decide(review, "changes_requested", findings=[{"severity": "major", "claim": "No.", "file": "r.sh"}])
+    shop.do("close_review", review_id=review)
+    kept = found(shop, shop.put_up(diff=added("q.sh", "echo one", "echo two", *other)))
+    assert len(kept) == comes_again
+
+
 def test_p11_a_text_of_no_file_keeps_what_was_said_of_it(agents: AgentDesk, shop: Desk):
     review = shop.put_up(description="Drop the tables.\nThen rest.\n")
     agents.decide(review, "changes_requested", findings=[{"severity": "major", "claim": "No."}])

@@ -118,8 +118,10 @@ def made(content: str, changes: Sequence[Change], *, is_text: bool, before: str 
         line = bare(text)
         if line:
             solid.setdefault(place, []).append(number)
-        if is_made and (key := finding_rules.key_of(line)) is not None:
-            add(key, place, number, len(line))
+        # Some take a carriage return for the end of a line.
+        for part in {line, *map(bare, text.split("\r"))} if is_made else ():
+            if (key := finding_rules.key_of(part)) is not None:
+                add(key, place, number, len(part))
     telling = {path: key for path, (_, key) in (longest["old"] | longest["new"]).items()}
     for change in changes:
         if ABSENT_MODE not in (modes := (change.mode_before, change.mode_after)) and len(set(modes)) > 1:
@@ -240,9 +242,12 @@ def _whole(one: Finding, was: Made, change: Made, blobs: Mapping[str, str]) -> l
     side = "new" if _makes_lines(was, file, "new") or not _makes_lines(was, file, "old") else "old"
     before = was.keys.get((file, side), Counter[str]())
     paths = {path for path, of in change.keys if path is not None and of == side} if file is not None else [None]
-    least = {path: 1 if path == file else _LINES_ELSEWHERE for path in paths}
-    alike = {path: (before & change.keys.get((path, side), Counter[str]())).total() for path in paths}
-    again = {path for path, count in alike.items() if count * 2 > before.total() >= least[path]}
+    now = {path: change.keys.get((path, side), Counter[str]()) for path in paths}
+    alike = {path: (before & lines).total() for path, lines in now.items()}
+    again = {path for path, count in alike.items() if count * 2 > before.total()}
+    # In another file few lines tell something only where it has hardly any others.
+    few = () if before.total() >= _LINES_ELSEWHERE else again - {file}
+    again -= {path for path in few if alike[path] * 2 <= now[path].total()}
     again |= {path for path, blob in blobs.items() if one.blob == blob}
     return [_place(one, change, path) for path in sorted(again, key=str)]
 
