@@ -122,8 +122,9 @@ def test_p11_what_is_said_of_a_file_that_the_change_forgot_goes_on_with_the_chan
     agents: AgentDesk, shop: Desk, filed: Sandbox, place: dict[str, Any]
 ):
     change = {7: "number seven"}
-    (kept,) = again(agents, shop, filed, Proposed(change), place, Proposed(change, ("x",)))
-    assert (kept["file"], kept["blocking"]) == (place.get("file"), True)
+    for then in (Proposed(change, ("x",)), Proposed(change)):
+        (kept,) = again(agents, shop, filed, Proposed(change), place, then)
+        assert (kept["file"], kept["line"], kept["blocking"]) == (place.get("file"), place.get("line"), True)
 
 
 def test_p11_a_text_brings_nothing_that_was_found_on_lines_that_it_leaves_out(

@@ -278,6 +278,55 @@ def test_a_comment_from_beside_is_told_too(project: Checked) -> None:
     assert told(project, review) == ("wait", None)
 
 
+def test_a_counter_patch_is_told_where_only_a_person_is_missing(project: Checked) -> None:
+    review, claims = begun(project, "codex", policy=BOTH)
+    project.approved_by(review, "gemini")
+    verdict(project, review, "codex", "comment", claims["codex"], counter_patch=edited(text="best"))
+    project.do("release_claim", review_id=review, claim_generation=claims["codex"])
+    assert told(project, review) == DECIDE
+
+
+def test_a_person_reads_the_answer_to_a_comment_from_beside(project: Checked) -> None:
+    review, claims = begun(project, "codex", "bob", policy='[[rule]]\nneeds = ["agent", "review"]\n')
+    verdict(project, review, "bob", "comment", claims["bob"])
+    for name in claims:
+        project.do("release_claim", review_id=review, claim_generation=claims[name])
+    project.say(review, "proposer")
+    assert "bob asked something" in project.status(review)["attention"]
+    refused = project.approved_by(review, "gemini")["error"]
+    assert (refused["code"], "bob asked something" in refused["message"]) == ("INVALID_TRANSITION", True)
+
+
+def test_the_same_content_again_answers_no_question(project: Checked) -> None:
+    review, claims = begun(project, "gemini", policy=BOTH)
+    verdict(project, review, "gemini", "comment", claims["gemini"])
+    project.approved_by(review, "ann")
+    project.approved_by(review, "bob", proved=True)
+    project.do("release_claim", review_id=review, claim_generation=claims["gemini"])
+    assert told(project, review) == ANSWER
+    revised(project, review)
+    assert (project.status(review)["status"], *told(project, review)) == ("pending", *ANSWER)
+
+
+def test_a_person_is_asked_for_again_once_an_agents_objection_is_settled(project: Checked) -> None:
+    have(project, BOTH)
+    review, _ = project.submitted(diff=edited())
+    project.approved_by(review, "gemini")
+    finding = [{"file": "a.txt", "line": 2, "severity": "blocker", "claim": "It is wrong."}]
+    asked = {"review_id": review, "claim": True, "reason": WHY}
+    project.do("submit_verdict", **asked, reviewer_id="codex", verdict="changes_requested", findings=finding)
+    [found] = project.do("list_findings", review_id=review)["findings"]
+    project.do("answer_finding", review_id=review, finding_id=found["finding_id"], answer="refuted", reason="Right.")
+    upheld = [{"finding_id": found["finding_id"], "answer": "upheld"}]
+    project.do("submit_verdict", **asked, reviewer_id="opencode", verdict="comment", answers=upheld)
+    project.do(
+        "release_claim",
+        review_id=review,
+        claim_generation=project.status(review)["claim_generation"],
+    )
+    assert "a person's review" in project.status(review)["attention"]
+
+
 def test_one_counter_patch_of_several_reviewers_waits_at_a_time(project: Checked) -> None:
     review, claims = begun(project, "gemini", "codex")
     patch = {"counter_patch": edited(text="best")}

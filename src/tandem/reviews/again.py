@@ -259,6 +259,9 @@ def _makes_lines(change: Made, file: str | None, side: str) -> bool:
 def _place(one: Finding, change: Made, path: str | None) -> Place:
     """A file, or change, where a finding comes again; or its lines, where they are as they were."""
     shown, span, lines = change.lines.get((path or "", one.side), {}), _span(one), _lines(one)
+    if path is None and one.file is not None and not any((one.file, side) in change.lines for side in ("old", "new")):
+        # A file that this change leaves alone, too, is taken to be as it was.
+        return Place(one.file, one.line, one.end_line, changed=False)
     is_same = one.line is not None and len(span) == len(lines) and [bare(shown.get(at, "")) for at in span] == lines
     return Place(path, one.line, one.end_line, changed=False) if is_same else Place(path, None, None, changed=True)
 

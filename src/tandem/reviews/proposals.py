@@ -23,7 +23,7 @@ from tandem.reviews.claims import clear_failures, hear_first
 from tandem.reviews.context import Difference, Services
 from tandem.reviews.requests import CreateReview
 from tandem.reviews.rounds import Round, next_round, reset_turn
-from tandem.reviews.rules import Action, Review, State, infer_priority, step
+from tandem.reviews.rules import ASKED, Action, Review, State, infer_priority, step
 from tandem.rulings.person import family
 from tandem.store import ledger
 from tandem.store.base import Unit
@@ -192,6 +192,9 @@ def revise_in(
     identified = end_claim(as_objected(current, now), found, now)._replace(**_stated(request))
     after = next_round(identified, digest=content.digest, validated=content.validated, now_us=now)
     new_round = _round(unit, after, request, content, origin="revision", author=author or actor)
+    if before.is_unanswered and after.digest is not None and after.digest == before.digest:
+        # The same content again answers nothing.
+        after = after._replace(speaker="reviewer", speaker_kind=ASKED)
     after = seats.begun(after, new_round, content, before)
     after, findings = carried.of_round(unit, services, before, after, content)
     is_carried = content.rebases == before.round

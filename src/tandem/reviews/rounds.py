@@ -193,7 +193,12 @@ def asked(review: Review) -> str | None:
     """That a person who holds the claim asked something, and reads the answer also after it; None where none did."""
     if not review.held or review.speaker_kind not in ("question", "answer"):
         return None
-    return f"{review.reviewer_id} asked something: a person reads the answer first."
+    return asked_by(review.reviewer_id or "")
+
+
+def asked_by(person: str) -> str:
+    """That a person asked something, and reads the answer."""
+    return f"{person} asked something: a person reads the answer first."
 
 
 def why_stopped(review: Review) -> str | None:

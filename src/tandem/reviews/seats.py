@@ -314,6 +314,8 @@ def _asks_person(review: Review) -> bool:
 
 def marked(review: Review) -> Review:
     """The review with the number of seats that agents may claim beside those at work."""
+    if review.state == State.PENDING and review.attention is None and (why := waits(review)) is not None:
+        return with_turn(review._replace(attention=why, seats_free=0))
     is_open = review.held and review.at_work is not None and review.ends_as is None
     if is_open and review.needs is None:
         return review._replace(seats_free=int(not claims.voting(claims.at_work(review))))
@@ -335,8 +337,8 @@ def _taking(review: Review) -> tuple[Seat, ...]:
 
 
 NEEDLESS: Final = (
-    "Your approval is none of those that are missing. Report a fault all the same: submit_verdict with claim, and"
-    " changes_requested."
+    "Your approval is none of those that are missing. Report a fault, or say what became of one, all the same:"
+    " submit_verdict with claim, and changes_requested or comment."
 )
 
 

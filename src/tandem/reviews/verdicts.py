@@ -31,6 +31,7 @@ from tandem.reviews.requests import SubmitVerdict, WithdrawApproval
 from tandem.reviews.rounds import (
     Round,
     Verdict,
+    asked_by,
     decided_by,
     left_asked,
     objected,
@@ -316,6 +317,8 @@ def _said(before: Review, after: Review, given: Verdict, ruling: findings.Ruling
         # A comment waits for the proposer, and the discussion need not wait for the answer.
         asks = given.verdict == COMMENT and after.speaker != "reviewer"
         told = after._replace(speaker="reviewer", speaker_kind=ASKED) if asks else after
+        if given.verdict == COMMENT and ruling.how == "question":
+            told = told._replace(attention=told.attention or asked_by(given.reviewer_id))
         said = with_turn(told if given.verdict == APPROVED else objected(told))
     elif after.state == State.PENDING and given.verdict == APPROVED and before.is_unanswered:
         said = left_asked(after)

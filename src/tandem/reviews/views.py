@@ -70,7 +70,8 @@ def _next(
 ) -> dict[str, Any]:
     none = _asks_person(review) or why_none(unit, services, review)
     is_for_person = (none and none.needs_person) or _has_failed_often(unit, review)
-    action = "escalate" if is_for_person and not review.is_asked else next_action(review)
+    is_told = review.is_asked or review.is_undecided
+    action = "escalate" if is_for_person and not is_told else next_action(review)
     facts = {
         **review._asdict(),
         **about,
