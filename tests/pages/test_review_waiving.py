@@ -25,13 +25,18 @@ def opening(broker: BrokerProcess, path: str, *, age_s: int = 0) -> str:
     return f"/you?{urlencode({'proof': proof.seal(key, proof.opening_facts(at)), 'at': at, 'next': path})}"
 
 
+def put_up_under(shop: Desk, repo: Sandbox, *needs: str) -> str:
+    """A review that needs this by the project's policy; its id."""
+    repo.write(FILE, f"[[rule]]\nneeds = {[*needs]}\n")
+    repo.commit("policy")
+    return shop.put_up(diff=edited())
+
+
 def test_p11_a_browser_that_no_person_opened_by_a_command_gives_no_person_s_approval(
     windows: Windows, broker: BrokerProcess, shop: Desk, repo: Sandbox
 ) -> None:
     windows.allow("status of 403")
-    repo.write(FILE, '[[rule]]\nneeds = ["person"]\n')
-    repo.commit("policy")
-    review = shop.put_up(diff=edited())
+    review = put_up_under(shop, repo, "person")
     page = windows.open("ada")
     page.goto(opening(broker, f"/reviews/{review}", age_s=300))
     page.goto(f"/reviews/{review}")
@@ -48,9 +53,7 @@ def test_p11_a_browser_that_no_person_opened_by_a_command_gives_no_person_s_appr
 def test_a_person_waives_a_requirement_and_another_settles_it(
     windows: Windows, broker: BrokerProcess, shop: Desk, repo: Sandbox, axe: Check, shot: Shot
 ) -> None:
-    repo.write(FILE, '[[rule]]\nneeds = ["person"]\n')
-    repo.commit("policy")
-    review = shop.put_up(diff=edited())
+    review = put_up_under(shop, repo, "person")
     page = windows.open("ada")
     page.goto(opening(broker, f"/reviews/{review}"))
     page.get_by_text("Waive a requirement").click()
@@ -100,9 +103,7 @@ def test_what_a_later_policy_asks_for_is_shown_and_waived(
 def test_a_person_withdraws_their_own_approval_while_others_are_missing(
     windows: Windows, broker: BrokerProcess, shop: Desk, repo: Sandbox
 ) -> None:
-    repo.write(FILE, '[[rule]]\nneeds = ["agent", "person"]\n')
-    repo.commit("policy")
-    review = shop.put_up(diff=edited())
+    review = put_up_under(shop, repo, "agent", "person")
     page = windows.open("ada")
     page.goto(opening(broker, f"/reviews/{review}"))
     page.get_by_role("button", name="Claim").click()
@@ -119,9 +120,7 @@ def test_who_waives_over_open_findings_is_told_to_settle_them_first(
     windows: Windows, broker: BrokerProcess, shop: Desk, repo: Sandbox
 ) -> None:
     windows.allow("status of 409")
-    repo.write(FILE, '[[rule]]\nneeds = ["agent"]\n')
-    repo.commit("policy")
-    review = shop.put_up(diff=edited())
+    review = put_up_under(shop, repo, "agent")
     held = {"review_id": review, "claim_generation": shop.claim(review, "codex")}
     shop.do("submit_verdict", **held, verdict="comment", reason="So", findings=[{"severity": "major", "claim": "No."}])
     shop.do("release_claim", **held)

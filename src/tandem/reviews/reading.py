@@ -213,7 +213,8 @@ async def get_review(services: Services, caller: Caller, request: GetReview) -> 
 
 def _own(unit: Unit, services: Services, caller: Caller, review: Review, person: str | None) -> tuple[Action, ...]:
     """The further actions of one person: to claim beside others, and to withdraw their own approval."""
-    if person is None or review.approved_round is not None or review.state in (State.REJECTED, State.CLOSED):
+    is_over = review.approved_round is not None or review.state in (State.REJECTED, State.CLOSED)
+    if person is None or is_over or (review.seats is None and review.at_work is None):
         return ()
     names, seat = caller.names(person), seats.seat_of(unit, services, caller, person, is_proved=True)
     may = {
