@@ -36,6 +36,7 @@ from tests.repository.terminal import at_a_terminal, without_agents
 
 COMMAND_SECONDS = 30
 _CHUNK = 65536
+_LOG_LETTERS = 4000
 SCRIPTED = str(files(examples).joinpath("scripted_reviewer.py"))
 STORIES = Path(__file__).with_name("stories")
 CLIENT = "#!/bin/sh\necho '9.9.9 (a client)'\n"
@@ -151,7 +152,12 @@ class Player:
                 process.kill()
                 with process, output:
                     pass
-        assert not self._wrong, "\n\n".join(self._wrong)
+        assert not self._wrong, "\n\n".join([*self._wrong, *self._log()])
+
+    def _log(self) -> Iterator[str]:
+        """What the brokers noted, for a failure of theirs that no command shows."""
+        for path in (self._folder / "home").glob(".local/state/tandem/logs/*.jsonl*"):
+            yield path.read_text("utf-8")[-_LOG_LETTERS:]
 
     def _play(self, step: Step) -> None:
         line = self._filled(step.line)

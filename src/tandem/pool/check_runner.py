@@ -149,6 +149,9 @@ class CheckRunner:
                 except TandemError as error:
                     _log.warning("no checks from the broker: %s", error.message)
                     await asyncio.sleep(_AGAIN_SECONDS)
+                except Exception:  # noqa: BLE001 - without a runner every gate with checks would stay closed
+                    _log.exception("no checks from the broker")
+                    await asyncio.sleep(_AGAIN_SECONDS)
         finally:
             self._stopped.set()
             await asyncio.shield(self._finish())
@@ -186,13 +189,23 @@ class CheckRunner:
         begun = len(self._tasks)
         for check in due:
             if self._free and await self._is_here(check):
-                reported = await self._report(check, CheckStatus.RUNNING)
-                if reported.go:
-                    # With its present ground.
-                    self._begin(reported.check)
+                await self._offer(check)
         if due and len(self._tasks) == begun:
             # They are for others.
             await asyncio.sleep(_AGAIN_SECONDS)
+
+    async def _offer(self, check: CheckView) -> None:
+        """Begins a check, unless somebody else runs it; one that cannot be begun keeps none of the others waiting."""
+        try:
+            reported = await self._report(check, CheckStatus.RUNNING)
+        except (Forbidden, Unauthenticated):
+            raise
+        except TandemError as error:
+            _log.warning("the check %s of %s does not begin: %s", check.name, check.review_id, error.message)
+        else:
+            if reported.go:
+                # With its present ground.
+                self._begin(reported.check)
 
     async def _is_here(self, check: CheckView) -> bool:
         """Whether this machine has the project; the broker's own runner says so if it does not."""
@@ -225,8 +238,6 @@ class CheckRunner:
                 await asyncio.to_thread(_empty, place)
             if status is not None:
                 await self._deliver(check, status, facts)
-        except TandemError as error:
-            _log.warning("the check %s of %s: %s", check.name, check.review_id, error.message)
         except Exception:  # noqa: BLE001 - any fault ends the check, and somebody waits for it
             _log.exception("the check %s of %s could not be run", check.name, check.review_id)
             with suppress(TandemError):
