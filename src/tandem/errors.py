@@ -251,7 +251,7 @@ class InvalidTransition(TandemError):
 class AlreadyLanded(TandemError):
     """A revision of an approved review whose content is committed already; `details.commits` and `branches` say where.
 
-    Propose what comes next as a new review: `tandem submit` without `--revise`, `create_review` without `review_id`.
+    Propose further changes as a new review: `tandem submit` without `--revise`, `create_review` without `review_id`.
     """
 
     code = "ALREADY_LANDED"

@@ -142,7 +142,7 @@ def test_checks_that_nobody_trusts_say_what_to_do(page: Page, project: Checked, 
     shown(page, project)
     found = row(page, ".tandem/checks.toml")
     expect(found).to_contain_text("not run")
-    expect(found).to_contain_text("Nobody has trusted its commands")
+    expect(found).to_contain_text("No one has trusted its commands")
     expect(found).to_contain_text("tandem trust")
     expect(page.locator("#acts")).not_to_contain_text("The gate stays closed")
     axe(page)

@@ -146,7 +146,7 @@ class Operations(ABC):
         category: Literal["plan_review", "code_change", "verification", "handoff"] | None = None,
         take_over: bool = False,
     ) -> reviews_answers.Claim:
-        """Claim a review, or the next in the queue; answers with the proposal, or review: null."""
+        """Claim a review, or the next in the queue; answers with the proposal, or no review."""
         return await self._operate("claim_review", locals())
 
     async def renew_claim(
@@ -255,7 +255,7 @@ class Operations(ABC):
         reason: str | None = None,
         withdrawn_by: str | None = None,
     ) -> reviews_answers.ApprovalWithdrawn:
-        """Withdraw an approval: the gate no longer opens for it; what is committed stays. For who gave it, and for operators. While others are missing, only who gave an approval withdraws it; the others stay."""
+        """Withdraw an approval: the gate no longer opens for it; its commits stay. For who gave it, and for operators. While others are missing, only who gave an approval withdraws it; the others stay."""
         return await self._operate("withdraw_approval", locals())
 
     async def waive_requirement(
@@ -412,7 +412,7 @@ class Operations(ABC):
         log: str | None = None,
         findings: list[reviews_finding_contract.GivenFinding] | None = None,
     ) -> reviews_check_contract.CheckReported:
-        """Report that a check begins, on which tree, or how it ended. Whoever begins it first runs it."""
+        """Report that a check begins, on which tree, or how it ended. The first runner to begin it runs it."""
         return await self._operate("report_check", locals())
 
     async def list_findings(

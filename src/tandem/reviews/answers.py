@@ -81,7 +81,7 @@ class ReviewPlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Onward:
-    """What comes after an act of the proposer's side; see `views.onward`."""
+    """The next step after an act of the proposer's side; see `views.onward`."""
 
     next_action: NextActionName = "wait"
     message: NextMessage = ""
@@ -274,7 +274,7 @@ class ReviewPage:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A claim that was given, with the proposal; or an empty queue (`review` is null)."""
+    """A granted claim with its proposal; without a proposal if the queue is empty."""
 
     review: Annotated[Proposal | None, Field(description="The proposal; null with an empty queue.")]
     review_id: Annotated[str | None, Field(description="The review; null with an empty queue.")] = None
@@ -291,7 +291,7 @@ class Claim:
     ] = ()
     applies_to_head: Annotated[
         bool | None,
-        Field(description="Whether the round still applies to the project's HEAD; null if nobody can tell."),
+        Field(description="Whether the round still applies to the project's HEAD; null if unknown."),
     ] = None
     cursor: Cursor | None = None
 
@@ -444,7 +444,7 @@ class BaseFiles:
 
 @dataclass(frozen=True, slots=True)
 class FullReview:
-    """A review as a whole, read at one moment: where it stands, one round's content, all rounds, and what was said."""
+    """A whole review, read at one moment: its status, one round's content, all rounds, findings and discussion."""
 
     status: Annotated[ReviewStatus, Field(description="Where the review stands, as `get_review_status` answers.")]
     proposal: Annotated[Proposal, Field(description="The round's content, as `get_proposal` answers.")]
@@ -473,7 +473,7 @@ class FullReview:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalWithdrawn:
-    """The approval counts no more; what was committed on its strength stays."""
+    """The approval counts no more; commits that rest on it stay."""
 
     review_id: ReviewId
     status: StateName
@@ -498,7 +498,7 @@ class ReviewClosed:
 
 @dataclass(frozen=True, slots=True)
 class EventView:
-    """One event of the log; `seq` is null for a token of one project, as it counts all projects' events."""
+    """One event of the log."""
 
     seq: Annotated[
         int | None,
@@ -512,7 +512,7 @@ class EventView:
     subject: Annotated[
         str,
         Field(
-            description="What it happened to: a review, `cycle:<id>`, `session:<id>`, "
+            description="The subject: a review, `cycle:<id>`, `session:<id>`, "
             "`key:<project>/<workflow>/<role>`, `project:<name>`, `pool:<supervisor>`, `reviewer:<id>` "
             "or `log`."
         ),

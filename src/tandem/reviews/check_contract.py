@@ -1,4 +1,4 @@
-"""The operations on checks: what they ask and what they answer; and what rounds and checks stand on."""
+"""Operations on checks: requests and answers; and the ground of rounds and checks."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class GetCheckLog(ProjectRequest):
 
 
 class ReportCheck(WriteRequest):
-    """Report that a check begins, on which tree, or how it ended. Whoever begins it first runs it."""
+    """Report that a check begins, on which tree, or how it ended. The first runner to begin it runs it."""
 
     refusals: ClassVar[Refusals] = (Forbidden, NotFound, StaleClaim)
 
@@ -112,7 +112,7 @@ class ReportCheck(WriteRequest):
     ] = None
     seconds: Annotated[float | None, Field(ge=0, le=_MOST_SECONDS, description="How long it ran.")] = None
     reason: Annotated[Text | None, Field(max_length=_REASON_LENGTH, description="Why it ended so.")] = None
-    log: Annotated[Text | None, Field(max_length=LOG_BYTES, description="The end of what it wrote.")] = None
+    log: Annotated[Text | None, Field(max_length=LOG_BYTES, description="The end of its output.")] = None
     findings: Annotated[
         list[GivenFinding] | None,
         Field(max_length=500, description="Its findings, with their places, that are open now."),
@@ -121,10 +121,10 @@ class ReportCheck(WriteRequest):
 
 @dataclass(frozen=True, slots=True)
 class CheckSetup:
-    """What is made before a check runs."""
+    """The setup that runs before a check."""
 
-    files: Annotated[list[str], Field(description="When one of them changes, it is made again.")]
-    command: Annotated[list[str], Field(description="The program that makes it, and its arguments.")]
+    files: Annotated[list[str], Field(description="When one of them changes, the setup runs again.")]
+    command: Annotated[list[str], Field(description="The program and its arguments.")]
     timeout_seconds: Annotated[int, Field(description="How long that may take.")]
     network: Annotated[bool, Field(description="Whether that may use the network.")]
 
@@ -147,8 +147,8 @@ class CheckView:
         bool, Field(description="Whether it keeps the gate closed until a person has done something: an agent stops.")
     ]
     command: Annotated[tuple[str, ...], Field(description="The program and its arguments.")]
-    command_hash: Annotated[str, Field(description="SHA-256 of what is run, its setup included.")]
-    setup: Annotated[CheckSetup | None, Field(description="What is made before it runs; null for nothing.")]
+    command_hash: Annotated[str, Field(description="SHA-256 of the command and its setup.")]
+    setup: Annotated[CheckSetup | None, Field(description="The setup that runs before it; null for none.")]
     timeout_seconds: Annotated[int, Field(description="How long it may run.")]
     source: Annotated[str, Field(description="SHA-256 of the `checks.toml` that names it.")]
     runner: Annotated[str | None, Field(description="Who ran it, or runs it.")]
@@ -166,7 +166,7 @@ class CheckView:
     ]
     doubt: Annotated[
         str | None,
-        Field(description="Why the gate stays closed although it passed: what it ran on; null if that is no reason."),
+        Field(description="Why its ground keeps the gate closed although it passed; null if it does not."),
     ]
     exit_status: Annotated[int | None, Field(description="The program's exit status, or minus a signal's number.")]
     seconds: Annotated[float | None, Field(description="How long it ran.")]
@@ -238,10 +238,10 @@ class CheckList:
 
 @dataclass(frozen=True, slots=True)
 class CheckLog:
-    """The end of what a check wrote."""
+    """The end of a check's output."""
 
     check: Annotated[CheckView, Field(description="The check.")]
-    log: Annotated[str, Field(description="What it wrote to its outputs, at most the last 64,000 characters.")]
+    log: Annotated[str, Field(description="Its output, at most the last 64,000 characters.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +249,7 @@ class CheckReported:
     """The check as it is now."""
 
     check: Annotated[CheckView, Field(description="The check.")]
-    go: Annotated[bool, Field(description="Whether the caller is to run it now.")]
+    go: Annotated[bool, Field(description="Whether the caller must run it now.")]
 
 
 OPERATIONS = (

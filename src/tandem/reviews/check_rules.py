@@ -1,4 +1,4 @@
-"""Checks of a round: their record, and what they come to."""
+"""Checks of a round: their record and their outcome."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class CheckStatus(StrEnum):
     TIMEOUT = "timeout"
     """It was ended when its time was over."""
     ERROR = "error"
-    """It could not be run, or was ended for what it did."""
+    """It could not be run, or the runner ended it for a reason other than its time."""
     SKIPPED = "skipped"
     """It was not run, for a reason."""
 
@@ -37,7 +37,7 @@ SAYS_SOMETHING: Final = frozenset({CheckStatus.PASSED, CheckStatus.FAILED, Check
 """The ends that may hold for the same check of the same tree in any round."""
 
 PENDING, FAILED, PASSED, DOUBTFUL = "pending", "failed", "passed", "doubtful"
-"""What the required checks of a round come to."""
+"""The outcomes of the required checks of a round."""
 
 UNCONFINED: Final = (
     "bubblewrap (bwrap) does not work on the machine that runs the checks, and nobody has trusted them to run without."
@@ -110,7 +110,7 @@ class Hold(NamedTuple):
     Attributes:
         words: Which one, and why; to stand behind "approved, but".
         is_pending: Whether it may still pass as it is.
-        ground: What it ran on, where a base branch may hold that by now; else None.
+        ground: The ground that it ran on, where a base branch may hold that by now; else None.
         code: Of the policy's refusal; None for a check's.
     """
 
@@ -121,10 +121,10 @@ class Hold(NamedTuple):
 
 
 class PlannedCheck(NamedTuple):
-    """What is to be run on a change, before it is known as which round.
+    """A check to run on a change whose round is not known yet.
 
     Attributes:
-        definition: The check; None for what stands for a file that cannot be used.
+        definition: The check; None for the stand-in of a file that cannot be used.
         status: `queued`, or how it is left.
         reason: Why it is not run.
         required: Whether it keeps the gate closed.
@@ -139,18 +139,18 @@ class PlannedCheck(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What it is called: the file's name, if it stands for that."""
+        """The check's name; of a stand-in, the file's name."""
         return self.definition.name if self.definition else FILE
 
 
 def unusable(standing: Standing, problem: str | None, source: str) -> PlannedCheck:
-    """What stands for the checks of a file that is not trusted, or is none.
+    """The stand-in for the checks of a file that is not trusted or not valid.
 
-    Who had trusted it before hears that its checks did not run, and the gate stays closed until a person has looked.
+    If the file was trusted before, it is an error, and the gate stays closed until a person has looked.
     """
     was_trusted = standing is not Standing.NEVER
     said = {
-        Standing.NEVER: "Nobody has trusted its commands. A person can read and trust them: 'tandem trust'.",
+        Standing.NEVER: "No one has trusted its commands. A person can read and trust them: 'tandem trust'.",
         Standing.CHANGED: "It changed since it was trusted. A person can read and trust it: 'tandem trust'.",
         Standing.TRUSTED: "",
     }[standing]
@@ -162,7 +162,7 @@ def unusable(standing: Standing, problem: str | None, source: str) -> PlannedChe
 def runs_of(
     planned: Iterable[PlannedCheck], review_id: str, number: int, project: str, now_us: int, ground: str | None
 ) -> tuple[CheckRun, ...]:
-    """The checks of a round as they begin, on what it stands on."""
+    """The checks of a round as they begin, on the round's ground."""
     found: list[CheckRun] = []
     for position, one in enumerate(planned):
         definition = one.definition

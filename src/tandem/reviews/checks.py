@@ -77,7 +77,7 @@ async def list_checks(services: Services, caller: Caller, request: ListChecks) -
 
 
 def _listed(unit: Unit, services: Services, found: Sequence[CheckRun], cursor: str, *, changed: bool) -> CheckList:
-    """The checks of a round, and what they come to."""
+    """The checks of a round and their outcome."""
     listed = views(unit, services, found)
     comes_to = DOUBTFUL if any(one.doubt for one in listed) and outcome(found) == PASSED else outcome(found)
     return CheckList(listed, comes_to, cursor, changed=changed)
@@ -123,7 +123,7 @@ async def run_checks(services: Services, caller: Caller, request: RunChecks) -> 
             )
         now, stored = services.clock.now_us(), reviews.list_checks(unit, before.id, before.round)
         running = {one.name for one in stored if one.status == CheckStatus.RUNNING and not one.is_lost(now)}
-        # Not where the file stands for its checks: what it named before is still to pass.
+        # Not where the file stands for its checks: those that it named before must still pass.
         gone = [one for one in stored if known and one.name not in known and one.name not in running]
         left = {"status": CheckStatus.SKIPPED.value, "required": 0, "reason": _GONE, "ground": ground}
         # One that is new is asked for, too: who names some of them must not have the others left out.
@@ -147,7 +147,7 @@ async def _planned(
     """What the base branch's file has run on a round now.
 
     Raises:
-        NotFound: Nothing, or not what was named.
+        NotFound: There is no check, or none of the given name.
         InvalidInput: There is no such base branch.
     """
     planned: contents.Checks = ()
@@ -203,7 +203,7 @@ async def report_check(services: Services, caller: Caller, request: ReportCheck)
     """
     if caller.access is None or (not services.authenticator.required and not caller.access.is_owner):
         raise Forbidden(
-            "A broker without access tokens runs the checks itself, and believes nobody else. For checks on other"
+            "A broker without access tokens runs the checks itself, and accepts no other reports. For checks on other"
             ' machines set auth = "token".',
             operation="report_check",
         )
@@ -342,7 +342,7 @@ def _begun(
     now: int,
     ground: Ground | None,
 ) -> tuple[CheckRun, bool]:
-    """A check that is to begin, and whether this runner runs it: its end may be known, or another runs it."""
+    """A check that a runner begins, and whether this runner runs it: its end may be known, or another runs it."""
     ours = before.status == CheckStatus.RUNNING and before.runner == request.runner
     if not (ours or before.status == CheckStatus.QUEUED or before.is_lost(now)):
         return before, False
@@ -364,7 +364,7 @@ def _begun(
     ]
     told = (one for one in alike if one.tells_of(before))
     known = next((one for one in told if not findings_of_checks.went_on(unit, one, before.review_id)), None)
-    # Asked for once more, for a reason, it is to run: the caller does not believe the known result.
+    # Asked for once more, for a reason, it must run: the caller does not believe the known result.
     if known is not None and before.reason is None:
         same = f"{known.review_id}, round {known.round}"
         copied = ("status", "tree", "exit_status", "duration_us", "log_id", "runner")

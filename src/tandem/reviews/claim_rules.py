@@ -113,8 +113,8 @@ def reviewer_step(
 ) -> tuple[Step, str]:
     """The step of a reviewer's write and who takes it, once the fence has let it pass.
 
-    A generation that is no longer the current one is refused before anything else is looked at: the
-    claim it belonged to is over, whatever the review has become since.
+    A generation that is no longer the current one is refused before any other check: its claim is over, in every
+    state of the review.
 
     Raises:
         StaleClaim: The generation is not the current one.
@@ -138,7 +138,7 @@ def reviewer_step(
     go_on = f"{entitled} or a person goes on." if review.state == State.APPROVED else "Claim it first."
     if entitled is None or (reviewer_id is not None and reviewer_id != entitled):
         raise NotClaimant(
-            f"This review is not yours to answer: it is {_whose(found.guard)} {entitled or 'nobody'}. {go_on}",
+            f"This review is not yours to answer: it is {_whose(found.guard)} {entitled or 'no one'}. {go_on}",
             review_id=review.id,
             expected=entitled,
             actual=reviewer_id,
@@ -209,7 +209,7 @@ def check_not_own(review: Review, names: Names, *, submitter: str, current: Roun
         accepted_by=current.accepted_by,
     ):
         raise SelfApproval(
-            "Nobody reviews content that they wrote: let another reviewer, or a person, take it.",
+            "No one reviews content that they wrote: let another reviewer, or a person, take it.",
             review_id=review.id,
             reviewer_id=review.reviewer_id,
             proposer_id=review.proposer_id,
@@ -227,7 +227,7 @@ def acceptor(review: Review, patch: CounterPatch, names: Names, stated: str | No
     """
     if names.include(patch.author) or names.include(patch.sent_by):
         raise SelfApproval(
-            "Nobody accepts their own counter-patch: the proposer decides about it, or sends the content as a revision."
+            "No one accepts their own counter-patch: the proposer decides about it, or sends the content as a revision."
             " Callers of one name count as one.",
             review_id=review.id,
             counter_patch_id=patch.id,

@@ -37,7 +37,7 @@ async def claim_review(services: Services, caller: Caller, request: ClaimReview)
 
     Raises:
         NotFound: There is no such review.
-        SelfApproval: The caller wrote what it asks to review.
+        SelfApproval: The caller wrote the content.
         AlreadyClaimed: Another reviewer holds it.
         InvalidTransition: It cannot be claimed in its state.
         Forbidden: An agent would take it over.
@@ -375,11 +375,11 @@ def _expire_one(unit: Unit, services: Services, review_id: str, now: int, latest
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a claim is taken back without a verdict.
+    """Why a claim ends without a verdict.
 
     Attributes:
         kind: The event that says so.
-        actor: Who takes it back.
+        actor: Who ends it.
         reason: In words, for the log.
         retry_delay_seconds: Base of the back-off in seconds; None if this attempt is not counted.
         looked: The profile that has had its turn by that; None if it may try again.
@@ -490,7 +490,7 @@ async def retry_review(services: Services, caller: Caller, request: RetryReview)
         before = reviews.get(unit, request.review_id, request.project, lock=True)
         if before.state != State.PENDING and not before.is_stopped:
             raise InvalidTransition(
-                f"A review that is {before.state} waits for nobody's try; only a pending one can be tried again.",
+                f"A review that is {before.state} cannot be tried again; only a pending one can.",
                 review_id=before.id,
                 status=before.state,
                 allowed=[State.PENDING.value],

@@ -284,7 +284,7 @@ async def draft_counter_patch(services: Services, _caller: Caller, request: Draf
     Raises:
         NotFound: There is no such review, or nowhere to read its files from.
         StaleRound: The round is no longer the current one.
-        InvalidInput: The edits do not go with the round, or touch what is no text.
+        InvalidInput: The edits do not fit the round, or touch a file that is no text.
         TooLarge: Something is over a limit.
     """
     found = await _found(services, request)
@@ -332,7 +332,7 @@ async def _diff(services: Services, found: RoundContent, request: DraftCounterPa
         raise InvalidInput("The round is a diff: send edits to its files, and no text.", field="edits")
     edits = {edit.path: edit.content for edit in request.edits}
     if len(edits) != len(request.edits):
-        raise InvalidInput("A path is edited twice; send each file once, as it is to be.", field="edits")
+        raise InvalidInput("A path is edited twice; send each file once, as it should be.", field="edits")
     async with round_files.readable(services, found) as (repository, patch), services.validations:
         return await asyncio.to_thread(repository.diff_with_edits, patch, edits)
 

@@ -178,8 +178,8 @@ async def readable(services: Services, found: RoundContent) -> AsyncGenerator[tu
             )
         if not current.validated or current.base_commit is None:
             raise NotFound(
-                f"Round {current.round} of '{found.review.id}' was put up without validation, so that nobody knows the"
-                " files that it was made against; have it put up again.",
+                f"Round {current.round} of '{found.review.id}' was proposed without validation, so the files that it"
+                " was made against are unknown; have it proposed again.",
                 **facts,
             )
         changes = await asyncio.to_thread(current.entries)

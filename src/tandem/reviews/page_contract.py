@@ -59,8 +59,8 @@ class GetRoundFile(ProjectRequest):
         Literal["after", "before", "tip"],
         Field(
             description=(
-                "After the round's change, before it, or as the base branch has it by now, whatever the change; where "
-                "the project has none, as the base has it."
+                "After the round's change, before it, or as the base branch has it by now, with or without the change; "
+                "where the project has none, as the base has it."
             )
         ),
     ] = "after"
@@ -70,7 +70,7 @@ class GetRoundFile(ProjectRequest):
 
 
 class FileEdit(Request):
-    """What one file is to hold."""
+    """The new content of one file."""
 
     path: Annotated[FilePath, Field(description="The file: one that the round leaves, or a new one.")]
     content: Annotated[Text | None, Field(description="Its whole text; null deletes the file.")]

@@ -175,7 +175,7 @@ class ListReviews(ProjectRequest):
 
 
 class ClaimReview(WriteRequest):
-    """Claim a review, or the next in the queue; answers with the proposal, or review: null."""
+    """Claim a review, or the next in the queue; answers with the proposal, or no review."""
 
     refusals: ClassVar[Refusals] = (NotFound, AlreadyClaimed, InvalidTransition, SelfApproval, RequirementMissing)
     actor_field: ClassVar[str | None] = "reviewer_id"
@@ -341,7 +341,7 @@ class GetDiscussion(ProjectRequest):
 
 
 class WithdrawApproval(WriteRequest):
-    """Withdraw an approval: the gate no longer opens for it; what is committed stays.
+    """Withdraw an approval: the gate no longer opens for it; its commits stay.
 
     For who gave it, and for operators. While others are missing, only who gave an approval withdraws it; the others
     stay.

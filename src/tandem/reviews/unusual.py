@@ -1,4 +1,4 @@
-"""What is named beside Approve: what of a change a person may not have seen, or could take for something else."""
+"""Warnings beside Approve: parts of a change that a person may not have seen, or could take for something else."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _spans(text: str) -> Iterable[tuple[int, int]]:
 def _pieces(text: str) -> Iterator[tuple[int, int]]:
     start = 0
     while start < len(text):
-        # No word is in two pieces. Behind such a sign nothing joins what is before it, either.
+        # No word is in two pieces. Behind such a sign nothing joins the text before it, either.
         between = _SIGN.search(text, start + _PIECE, start + 2 * _PIECE) or _BETWEEN.search(text, start + _PIECE)
         end = len(text) if between is None else between.end()
         yield start, end
@@ -197,7 +197,7 @@ _OF_NAMES = tuple(
 
 
 def of_diff(files: tuple[FileDiff, ...]) -> tuple[Unusual, ...]:
-    """What is unusual in a change."""
+    """The unusual parts of a change."""
     names = (
         (Location(index, path), path, True)
         for index, file in enumerate(files)
@@ -207,7 +207,7 @@ def of_diff(files: tuple[FileDiff, ...]) -> tuple[Unusual, ...]:
 
 
 def of_text(path: str, text: str) -> tuple[Unusual, ...]:
-    """What is unusual in a text that is up for review as a whole."""
+    """The unusual parts of a text that is up for review as a whole."""
     lines = enumerate(text.split("\n"))
     return tuple(_of_lines((Location(0, path, line=at + 1, at=at), line, True) for at, line in lines))
 
@@ -267,14 +267,14 @@ def _becomes(file: FileDiff, mode: str) -> bool:
 
 
 def of_round(*, drawn: bool, notes: Iterable[str]) -> Iterator[Unusual]:
-    """What is to say of a round's diff before any file of it.
+    """Warnings about a round's diff as a whole, before any file.
 
     Args:
         drawn: Whether Tandem drew it from the files.
         notes: What git did that the diff as it was sent did not say.
     """
     if not drawn:
-        yield Unusual("The diff is shown as it was sent: nobody can tell whether its lines and places are right", (), 0)
+        yield Unusual("The diff is shown as it was sent: its lines and places may be wrong", (), 0)
     yield from (Unusual(note, (), 0) for note in notes)
 
 

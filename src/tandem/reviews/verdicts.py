@@ -530,10 +530,10 @@ async def _branches(services: Services, project: str, current: Round, branches: 
 
 
 async def refuse_if_landed(services: Services, review: Review) -> None:
-    """Refuse to revise what is approved and committed: the revision would leave the commits without an approval.
+    """Refuse to revise approved, committed content: the revision would leave the commits without an approval.
 
     Raises:
-        AlreadyLanded: It is.
+        AlreadyLanded: It is committed.
     """
     landing = await find_landing(services, review)
     if not landing.commits and not landing.branches:
@@ -541,7 +541,7 @@ async def refuse_if_landed(services: Services, review: Review) -> None:
     places = [f"on {branch}" for branch in landing.branches] or [f"as {landing.commits[0][:10]}"]
     raise AlreadyLanded(
         f"What {review.id} approves is committed already ({', '.join(places)}), and a revision would end its approval."
-        " Propose what comes next as a new review: tandem submit -m 'what it is for' (create_review without"
+        " Propose further changes as a new review: tandem submit -m 'what it is for' (create_review without"
         " review_id).",
         review_id=review.id,
         commits=list(landing.commits),
