@@ -149,8 +149,8 @@ class _Position:
     """A point of the search.
 
     Attributes:
-        left: By path, what is still to be explained of it.
-        hindered: By approval, how many of its paths are elsewhere than where it ends.
+        left: By path, the change that no approval explains yet.
+        hindered: By approval, how many of its paths are not where it ends.
         taken: The approvals that were taken off, newest first.
     """
 
@@ -243,8 +243,8 @@ class _Composition:
     def _take(self, at: _Position, approval: Approval) -> None:
         """Go back before an approved change, which ends where the paths are.
 
-        A path that is settled stays as a change of nothing, and so does one that the commit leaves alone, from where it
-        is: whatever else changes it has to bring it back there.
+        A settled path stays as an empty change. So does a path that the commit leaves alone, from its place: any other
+        approval that changes the path has to restore that place.
         """
         at.taken.append(approval)
         for change in approval.changes:

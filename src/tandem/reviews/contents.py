@@ -1,4 +1,4 @@
-"""What was proposed: limits, validation in the repository, digest. Before any transaction."""
+"""The content of a proposal: limits, validation in the repository, digest. Before any transaction."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from tandem.store.base import Unit
 HEAD = "HEAD"
 _DIFF_LIMIT = "diff_limit_bytes"
 _DRAWN_TIMES = 4
-"""How much longer than what may be sent a diff may be once it is drawn: a rename says little, and is long."""
+"""A drawn diff may be this many times the limit of a sent one: a rename is short when sent, long when drawn."""
 _DOCUMENTS = frozenset({".md", ".markdown", ".rst", ".adoc", ".asciidoc", ".org"})
 
 
@@ -55,13 +55,13 @@ class SentBase(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Content(ValidatedContent):
-    """What was proposed, as it is written.
+    """The content of a proposal, as it is written.
 
     Attributes:
         registration: Which registration of the project's folder it was validated in; None if in none.
         checks: The checks to run on it.
         base_files: The touched files at the base, as JSON, where it was applied to those; else None.
-        ground: What it stands on; None where there is no repository.
+        ground: Its ground; None where there is no repository.
         places: Where the findings of other reviews stand in it that it goes on with, by their ids.
         policy: The project's policy, as the base branch's tip has it; None if it has none.
         again: The findings of other reviews that are not approved, whose lines it makes again, by their ids: where.
@@ -159,7 +159,7 @@ async def validate(services: Services, project: str, request: CreateReview) -> C
     """
     _check_size("diff", request.diff, services.policy.diff_limit_bytes, _DIFF_LIMIT)
     check_text(services, "description", request.description)
-    # Before git is asked: what is registered while git runs is then noticed when the proposal is written.
+    # Before git is asked: a folder registered while git runs is then noticed when the proposal is written.
     registration = services.projects.registration(project)
     try:
         content = await _validated(services, project, request)
@@ -278,12 +278,12 @@ async def _looked_at(
     sent: SentBase | None,
     validate: Callable[[Repository], ValidatedContent],
 ) -> Content | None:
-    """What a change was validated to be: in the project's repository, else on the base's files that came along.
+    """A change, validated in the project's repository, else on the base's files that were sent along.
 
-    Null is for a label that nothing came along for.
+    None for a label that came without files.
 
     Raises:
-        InvalidInput: The project has no repository here, and nothing came along either.
+        InvalidInput: The project has no repository here, and no files were sent along.
     """
     repository = await _repository(services, project, base, sent)
     mirror = services.projects.mirror(project)
@@ -312,10 +312,10 @@ async def _repository(services: Services, project: str, base: str | None, sent: 
     """The project's repository, as far as it is here; None where a change is looked at without.
 
     Raises:
-        InvalidInput: It is nowhere here, and nothing came along.
+        InvalidInput: It is nowhere here, and no files were sent along.
         Unavailable: It is needed, and was not fetched.
     """
-    # What changes stand on is the newest that there is, whatever the base.
+    # Changes stand on the newest commits that there are, on any base.
     repository = await services.projects.repository(project, base or HEAD, HEAD)
     mirror = services.projects.mirror(project)
     if repository is not None:
@@ -323,7 +323,7 @@ async def _repository(services: Services, project: str, base: str | None, sent: 
     if mirror is not None:
         trusted = await asyncio.to_thread(checks.has_trusted, user_file().parent, str(mirror.folder))
         if sent is None or trusted:
-            # Which checks are to be run stands in it.
+            # It holds the list of checks to run.
             raise mirror.unavailable()
     elif sent is None and services.projects.is_registered(project):
         raise InvalidInput(
@@ -340,9 +340,9 @@ def _content(validated: ValidatedContent, **more: Any) -> Content:
 
 @asynccontextmanager
 async def repository_of(services: Services, project: str, *rounds: Round) -> AsyncGenerator[Repository | None]:
-    """Where the bases of some rounds can be read, for a block: the project's repository, else what was sent along.
+    """Where the bases of some rounds can be read, for a block: the project's repository, else the files sent along.
 
-    Null is given where they cannot.
+    Yields None where they cannot be read.
     """
     repository = await services.projects.repository(project, *(one.base_commit for one in rounds))
     names = {one.base_commit for one in rounds if one.base_files_id is not None}
@@ -370,7 +370,7 @@ def _has_all(repository: Repository, names: Iterable[str | None]) -> bool:
 async def _with_checks(
     services: Services, project: str, repository: Repository, validate: Callable[[], ValidatedContent]
 ) -> Content:
-    """What was validated, what it stands on, and what is to be run on it."""
+    """The validated content, with its ground and the checks to run on it."""
     known = await services.store.read(lambda unit: grounds.base_branches(unit, services, project))
 
     def work() -> Content:
@@ -395,13 +395,13 @@ async def _with_checks(
 
 
 def planned(repository: Repository, ground: Ground, branches: Sequence[str], paths: Sequence[str]) -> Checks:
-    """What is to be run on a change; blocks.
+    """The checks to run on a change; blocks.
 
-    The file of the base branch's tip says so: what a change was made against is its proposer's word.
+    The file of the base branch's tip names them: the base of a change is its proposer's word.
 
     Args:
         repository: The project's.
-        ground: What the change stands on.
+        ground: The ground of the change.
         branches: The project's base branches.
         paths: The files that it touches.
     """

@@ -155,15 +155,15 @@ class Participant:
         """Refuse that an approval is withdrawn.
 
         Raises:
-            InvalidTransition: What was approved has happened.
+            InvalidTransition: The approval has taken effect.
         """
 
     def decided(self, unit: Unit, services: Services, decision: Decision) -> None:
         """Take in a verdict, whose event has been appended.
 
         Raises:
-            InvalidPhase: It would approve what has been overtaken.
-            SchemaInvalid: What was approved cannot be used.
+            InvalidPhase: It would approve content that has been overtaken.
+            SchemaInvalid: The approved content cannot be used.
         """
 
 
@@ -195,7 +195,7 @@ class PoolReviewers(Protocol):
         ...
 
     def is_draining(self, unit: Unit, reviewer_id: str) -> bool:
-        """Whether it is to take nothing new."""
+        """Whether it must take nothing new."""
         ...
 
     def expire(self, unit: Unit, review_id: str, generation: int, now_us: int) -> None:

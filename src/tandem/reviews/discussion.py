@@ -1,4 +1,4 @@
-"""The discussion of a review: saying something, and reading what was said."""
+"""The discussion of a review: send messages, and read its entries."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def _unknown_message(review_id: str, message_id: str) -> NotFound:
 
 
 async def get_discussion(services: Services, _caller: Caller, request: GetDiscussion) -> Discussion:
-    """A page of what was said, oldest first.
+    """A page of the discussion, oldest entries first.
 
     Raises:
         NotFound: There is no such review.
@@ -201,7 +201,7 @@ def read_page(
     round_number: int | None = None,
     after: tuple[int, int] = _BEFORE_ALL,
 ) -> Discussion:
-    """A page of what was said about a review, read in the unit; from the beginning unless it goes on after a place."""
+    """A page of a review's discussion, read in the unit; from the beginning unless it goes on after a place."""
     found = reviews.list_entries(unit, review.id, round_number=round_number, after=after, limit=limit + 1)
     read = (_entry(unit, reviews.get_entry(unit, review.id, kind, entry_id)) for kind, entry_id, _, _ in found[:limit])
     entries = views.fitting(read, lambda one: sum(len(text or "") for text in (one.body, one.description, one.diff)))

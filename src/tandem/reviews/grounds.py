@@ -90,7 +90,7 @@ class Doubt(NamedTuple):
 
     Attributes:
         words: That, to stand behind the check's name, and what helps.
-        ground: What it ran on, where a base branch may hold that by now; else None.
+        ground: The ground that it ran on, where a base branch may hold that by now; else None.
     """
 
     words: str
@@ -228,7 +228,7 @@ async def held_by_now(services: Services, project: str, grounds: Iterable[Ground
 
 
 async def newest(services: Services, project: str) -> None:
-    """Have what was pushed just now, unless the forge does not answer soon: then what is here counts."""
+    """Fetch the newest pushes; if the forge does not answer soon, the commits that are here count."""
     with suppress(TimeoutError):
         async with asyncio.timeout(_FETCH_SECONDS):
             await services.projects.repository(project, HEAD)

@@ -246,7 +246,7 @@ def _find_same(
 
 
 def _counts(unit: Unit, services: Services, review: Review, content: contents.Content) -> bool:
-    """Whether a review of this content is undecided, or its verdict holds: what a later one took back needs another."""
+    """Whether a review of this content is undecided, or its verdict holds: reverted content needs another."""
     if review.state != State.APPROVED or content.digest is None:
         return True
     what = Difference(content.digest, content.changes, ())

@@ -209,7 +209,7 @@ class RoundContent:
 
     Attributes:
         child_ids: The reviews that resubmit this one, oldest first.
-        diff: Null for a text.
+        diff: None for a text.
         text: The description, which is the content of a text.
     """
 
@@ -250,7 +250,7 @@ def _of(project: str | None, found: Review) -> Review:
 
 
 def unknown(review_id: str) -> NotFound:
-    """What is said of an id that no review has."""
+    """The error for an id that no review has."""
     return NotFound(f"There is no review '{review_id}'. list_reviews shows what there is.", review_id=review_id)
 
 
@@ -329,7 +329,7 @@ def find_next(
     head = partial(_queue_head, held=held, **stated_as)
     found = unit.find(Review, head(skip_locked=True), **params)
     if found is None and unit.dialect == "postgresql":
-        # What was passed over may only be spoken about just now: wait for it, before the queue is called empty.
+        # A review that was passed over may be locked only just now: wait for it, before the queue is called empty.
         return unit.find(Review, head(skip_locked=False), **params)
     return found
 
@@ -448,7 +448,7 @@ _COUNTER_PATCH_POSITION = 1_000_000
 
 @cache
 def _entries(*, by_round: bool) -> Statement:
-    """Kind, id and place of what was said, in order, from one place on."""
+    """Kind, id and place of the discussion's entries, in order, from one place on."""
 
     def part(kind: ColumnElement[Any], identity: Any, columns: Any, position: Any) -> Any:
         statement = select(
@@ -481,7 +481,7 @@ _get_verdict = Statement(select(tables.verdicts).where(_verdicts.id == bindparam
 def list_entries(
     unit: Unit, review_id: str, *, round_number: int | None, after: tuple[int, int], limit: int
 ) -> list[tuple[str, str, int, int]]:
-    """Kind, id, event number and position of what was said after a place, oldest first."""
+    """Kind, id, event number and position of the discussion's entries after a place, oldest first."""
     params = {"review_id": review_id, "after_seq": after[0], "after_position": after[1], "limit": limit}
     statement = _entries(by_round=round_number is not None)
     return [(row[0], row[1], row[2], row[3]) for row in unit.all(statement, **params, **stated(round=round_number))]
@@ -556,7 +556,7 @@ def list_owing(unit: Unit, review_ids: Sequence[str]) -> list[Review]:
 
 
 def list_unfinished_checks(unit: Unit, project: str | None, limit: int) -> list[CheckRun]:
-    """What is still to be run, or runs, longest waiting first."""
+    """Checks that still have to run, or run now, longest waiting first."""
     if project is None:
         return unit.list_of(CheckRun, _all_unfinished, limit=limit)
     return unit.list_of(CheckRun, _unfinished_of_project, project=project, limit=limit)

@@ -45,13 +45,13 @@ from tandem.store.event import EventKind
 from tandem.store.waits import topic
 
 Since = tuple[Round, RoundContent] | None
-"""The rounds whose results are to be compared, the earlier one first; None for none."""
+"""The rounds whose results to compare, the earlier one first; None for no comparison."""
 
 
 async def get_review_status(services: Services, caller: Caller, request: GetReviewStatus) -> ReviewStatus:
     """Where a review stands; with a wait, once there is news: that it is the caller's turn, or any event.
 
-    What ends a wait as well is that no reviewer comes any more before a person has done something.
+    A wait also ends when no reviewer will come before a person has done something.
 
     Raises:
         NotFound: There is no such review (in that project).
@@ -225,7 +225,7 @@ def _own(unit: Unit, services: Services, caller: Caller, review: Review, person:
 
 
 def _content(unit: Unit, services: Services, request: GetProposal) -> tuple[Review, Proposal, Since, str | None]:
-    """A review, a round's content, the rounds that are to be compared, if any are, and the round's ground."""
+    """A review, a round's content, the rounds to compare, if any, and the round's ground."""
     content = reviews.get_content(unit, request.review_id, request.project, request.round)
     review, current = content.review, content.round
     since = request.since_round
@@ -276,7 +276,7 @@ async def list_reviews(services: Services, caller: Caller, request: ListReviews)
     if by_activity and (given := [name for name, value in filters.items() if value is not None]):
         raise InvalidInput(f"order=activity goes with no filter but status: leave out {given[0]}.", field=given[0])
     place = pages.decode(services, request.page, *reports.KEYS[sort]) if request.page else None
-    # A wait for what is open looks at all: a review that is closed leaves the list, too.
+    # A wait for open reviews looks at all: one that is closed leaves the list, too.
     state = None if status == reports.OPEN else status
 
     def rows(unit: Unit) -> list[Review]:
@@ -297,7 +297,7 @@ async def list_reviews(services: Services, caller: Caller, request: ListReviews)
         nonlocal after
         answer, is_news = await services.store.read(work)
         if after is None:
-            # Without a cursor: what is there already is news, an empty list waits for the first.
+            # Without a cursor, the reviews that are there are news; an empty list waits for the first.
             after = hub.place(answer.cursor)
             is_news = bool(answer.reviews)
             answer = replace(answer, changed=is_news)

@@ -279,7 +279,7 @@ def place_of(review: Review, sort: Sort) -> Key:
 
 
 class SearchHit(NamedTuple):
-    """A review that may be what is looked for.
+    """A review that may match a search.
 
     Attributes:
         review: The review.
@@ -294,11 +294,11 @@ class SearchHit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What tells the statement of one search from another's.
+    """The parts of a search that decide its statement.
 
     Attributes:
         sort: The order.
-        filters: Which columns have to be equal to what is given: project, state, category, priority, turn. Closed
+        filters: The columns that must equal a given value: project, state, category, priority, turn. Closed
             reviews of a category are found by the category alone, as most of them are closed. The whole history by
             latest activity is found by project and state.
         state: The state that is given.
@@ -321,7 +321,7 @@ class Shape:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """What it is ordered by, but for a priority that is the same in all rows."""
+        """The columns of the order, except a priority that is the same in all rows."""
         return tuple(name for name in _COLUMNS[self.sort] if name not in self.filters)
 
     def place(self, review: Review) -> Key:

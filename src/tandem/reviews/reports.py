@@ -77,7 +77,7 @@ async def get_activity_feed(services: Services, caller: Caller, request: GetActi
         entries = tuple(FeedEntry(views.row(review), views.event(event, hub)) for review, event in shown)
         end = shown[-1][0].event_seq if len(found) > len(shown) else floor
         following = pages.encode(services, end) if end else None
-        # What was not looked through may be news: the next page has it.
+        # Reviews that were not looked through may be news: the next page has them.
         newest_seen = shown[0][0].event_seq if shown else floor
         is_news = after is not None and newest_seen > after and newest > after
         return ActivityFeed(entries, following, hub.cursor(newest), changed=is_news)
@@ -125,7 +125,7 @@ async def get_audit_log(services: Services, caller: Caller, request: GetAuditLog
     given = hub.read(request.cursor)
 
     def work(unit: Unit) -> AuditPage:
-        # The events of one review are in order whatever others do.
+        # The events of one review are in order even while others write.
         until = unit.settled if request.review_id is None else FOREVER
         after = hub.place_among(unit, given, request.review_id or "")
         newest = max(hub.newest(unit, after), after or 0)
@@ -153,7 +153,7 @@ async def get_audit_log(services: Services, caller: Caller, request: GetAuditLog
     async def look() -> tuple[AuditPage, bool]:
         nonlocal given
         answer = await services.store.read(work)
-        # A wait goes on from here: of the newest alone, what it is for may not be one any more.
+        # A wait goes on from here: the event that it waits for may no longer be among the newest.
         given = hub.read(answer.cursor)
         return answer, answer.changed or answer.more
 
@@ -194,7 +194,7 @@ async def get_review_stats(services: Services, caller: Caller, request: GetRevie
 
 
 def _sliced(rows: Iterable[Row], name_of: Callable[[Row], str | None]) -> dict[str, Tally]:
-    """A tally for each name that rows have, by name; what has none is not counted."""
+    """A tally for each name that rows have, by name; a row without one is not counted."""
     found: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
         name = name_of(row)

@@ -1,4 +1,4 @@
-"""The records of a review's rounds, verdicts, messages and counter-patches; and whose turn it is to say something."""
+"""The records of a review's rounds, verdicts, messages and counter-patches; and which side speaks next."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Round(Work):
     notes: str | None = None
     """What git did that the diff as it was sent did not say, as JSON; None for a diff that is as it was sent."""
     ground: str | None = None
-    """What it stood on when it was validated, as `grounds` writes it; None where there was no repository."""
+    """Its ground when it was validated, as `grounds` writes it; None where there was no repository."""
 
     def entries(self) -> tuple[Change, ...]:
         """Its raw changes. There may be 80,000: call it in a thread."""

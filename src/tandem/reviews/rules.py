@@ -1,6 +1,6 @@
 """The review: its record, its states, and the table of everything that may happen to it.
 
-Nothing bypasses `TABLE`: every operation asks `step()` what it does in the current state, and
+Nothing bypasses `TABLE`: every operation asks `step()` for its effect in the current state, and
 every pair that is not in the table is refused.
 """
 
@@ -55,7 +55,7 @@ class State(StrEnum):
 
 
 class Action(StrEnum):
-    """What may be done to a review; the rows of the table."""
+    """The acts on a review; the rows of the table."""
 
     REVISE = "revise"
     """proposer: `create_review` with `review_id`"""
@@ -563,7 +563,7 @@ def taken_back_by(rollback: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 class Rollback(NamedTuple):
-    """One change that was taken back. Field order is the column order of its table.
+    """One change that was rolled back. Field order is the column order of its table.
 
     `reverted`, `carried` and `rework` are JSON: pairs of a commit and the one that reverted it, pairs of a commit and
     the one that it became, and commits that have to be done again.

@@ -57,7 +57,7 @@ async def search_reviews(services: Services, caller: Caller, request: SearchRevi
 def _find(
     unit: Unit, wanted: SearchReviews, project: str | None, after: Key | None
 ) -> tuple[list[FoundReview], Key | None, int | None]:
-    """What was found, the place to go on from, and the time at which a limit stopped the search."""
+    """The found reviews, the place to go on from, and the time at which a limit stopped the search."""
     words = _words(wanted)
     shape, given = _shape(wanted, project)
     found: list[FoundReview] = []
@@ -79,7 +79,7 @@ def _find(
 
 
 def _shape(wanted: SearchReviews, project: str | None) -> tuple[Shape, dict[str, Any]]:
-    # What is left out here is left to `_has_row`.
+    # `_has_row` applies the filters that are left out here.
     of_category = wanted.category is not None and wanted.status == State.CLOSED and wanted.attention is not True
     of_category = of_category and wanted.turn is None and wanted.sort != "updated"
     status = None if of_category else wanted.status

@@ -37,7 +37,7 @@ from tandem.store.event import EventKind
 _PROFILE: Final = "agent:"
 RULE: Final = "rule"
 _HARD: Final = (policy.UNREADABLE, policy.REVIEW, policy.AGENT, policy.OWNER, policy.PERSON)
-"""The first words of needs, the hardest to meet last: whoever meets a later one meets an earlier one, too."""
+"""The first words of needs, hardest last: an approval that meets one meets those before it, too."""
 _OF_PERSONS: Final = (policy.PERSON, policy.UNREADABLE, policy.OWNED_BY)
 """How the words of needs begin that no agent meets."""
 
@@ -430,8 +430,8 @@ def _stored(seats: Iterable[Seat]) -> str | None:
 def held(unit: Unit, asked: grounds.Asked, review_id: str, number: int) -> Hold | None:
     """What keeps an approved round back by the policy as it is now; None if nothing does.
 
-    The answer that its review has was that of the policy then, for the branch that it stood on. What has landed was
-    judged when it did.
+    Its review has the needs of an earlier state of the policy, for the branch that it stood on then. Landed content
+    was judged when it landed.
     """
     if review_id in asked.landed:
         return None

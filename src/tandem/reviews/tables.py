@@ -1,4 +1,4 @@
-"""The tables of reviews: rounds, verdicts, discussions, what is approved, what was taken back."""
+"""The tables of reviews: rounds, verdicts, discussions, findings, approvals, reverts, checks, drafts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ reviews = record_table(
     "reviews",
     Review,
     # Lists are read in queue order by keyset. Every index costs each write, so there are just these:
-    # what names no state is read state by state and merged, and what is open is few enough to look through.
+    # a list of any state is read state by state and merged, and open reviews are few enough to look through.
     Index("ix_reviews_state", "state", "priority", "created_at", "id"),
     Index("ix_reviews_project_state", "project", "state", "priority", "created_at", "id"),
     Index("ix_reviews_category", "category", "priority", "created_at", "id"),

@@ -13,7 +13,7 @@ from tandem.present.shape import Shown
 
 @dataclass(frozen=True, slots=True)
 class FindingTally:
-    """Counts of findings for one slice of them, and what it cost to find those that were corrected."""
+    """Counts of findings for one slice, and the cost of finding those that were corrected."""
 
     blocker: Annotated[int, Field(description="Findings of `blocker`.")]
     major: Annotated[int, Field(description="Findings of `major`.")]

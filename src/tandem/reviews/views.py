@@ -112,13 +112,13 @@ _ASKED = frozenset({State.PENDING, State.IN_REVIEW, State.CHANGES_REQUESTED})
 """States in which the proposer is asked about findings."""
 _DECIDED = frozenset({State.APPROVED, State.CHANGES_REQUESTED, State.REJECTED})
 _REVISION = re.compile(r"[\w./@^~-]+")
-"""What cannot be anything else in a command."""
+"""Text that is safe as a revision in a command."""
 
 
 def _with_facts(unit: Unit, services: Services, review: Review) -> tuple[Review, dict[str, Any]]:
     """The review, and what else the next step depends on.
 
-    Its checks are doubtful where what has passed stands on something that keeps the gate closed.
+    Its checks are doubtful where the ground of a passed one keeps the gate closed.
     """
     about: dict[str, Any] = {"followed": False}
     if review.state in _DECIDED:
@@ -156,13 +156,13 @@ def _stuck(unit: Unit, services: Services, review: Review) -> str | None:
 
 
 def answer(kind: type[T], hub: WaitHub, unit: Unit, review: Review, /, **stated: Any) -> T:
-    """An answer about a review as a write left it, with the cursor for what comes next."""
+    """An answer about a review as a write left it, with the cursor for later events."""
     cursor = hub.cursor(review.event_seq, unit)
     return shown(kind, review, review_id=review.id, status=review.state, cursor=cursor, **stated)
 
 
 def replacement(unit: Unit, record: CounterPatch) -> dict[str, str | None]:
-    """The content of a counter-patch, under the name of what it replaces."""
+    """The content of a counter-patch, under the name of the field that it replaces."""
     return {"description" if record.is_text else "diff": reviews.find_content(unit, record.content_id)}
 
 
