@@ -1,1 +1,1 @@
-"""What waits for a person, what waits for others, and what is wrong."""
+"""The inbox: reviews that wait for a person, reviews that wait for others, and problems."""

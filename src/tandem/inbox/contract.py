@@ -1,4 +1,4 @@
-"""The operations on the inbox: what they ask and what they answer. Times are ISO 8601 in UTC."""
+"""Operations on the inbox: requests and answers. Times are ISO 8601 in UTC."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ class InboxItem:
         str,
         Field(
             description=(
-                "Why it is there. Your turn: `review` (nobody reviews it), `approve` (the policy asks for a person), "
-                "`verdict` (you hold it), "
+                "Why it is there. Your turn: `review` (no reviewer takes it), `approve` (the policy asks for a person),"
+                " `verdict` (you hold it), "
                 "`answer`, `decide` (a counter-patch), `revise`, `apply`, `revert` (it was rejected), `draft` (a "
                 "remark that is not sent), `owed` (the review after the fact of a waived requirement). "
                 "Waiting: `queued` (for a reviewer), `reviewing`, `proposer`. Problems: `attention` "
@@ -67,7 +67,7 @@ class InboxItem:
         Field(description="Whom it waits for, where that is known; of an override project and id: `webshop/ov_4k2m`."),
     ] = None
     detail: Annotated[
-        str | None, Field(description="What there is to say beyond that: a reason, or what a hand-off leads to.")
+        str | None, Field(description="Further facts: a reason, or the roles and the phase of a hand-off.")
     ] = None
     has_draft: Annotated[
         bool, Field(description="Whether the person has written something about it and not sent it."), Shown("hidden")
@@ -87,22 +87,22 @@ class InboxItem:
 class InboxCounts:
     """How many there are of each kind, at most one more than the limit that was asked for."""
 
-    your_turn: Annotated[int, Field(description="What waits for the person.")]
-    waiting: Annotated[int, Field(description="Whatever else is open.")]
-    problems: Annotated[int, Field(description="What is wrong.")]
+    your_turn: Annotated[int, Field(description="Reviews that wait for the person.")]
+    waiting: Annotated[int, Field(description="Reviews that wait for others.")]
+    problems: Annotated[int, Field(description="Problems.")]
 
 
 @dataclass(frozen=True, slots=True)
 class Inbox:
-    """What waits for a person, what waits for others, and what is wrong.
+    """Reviews that wait for a person, reviews that wait for others, and problems.
 
-    In each list first what the person put up, holds or decided, then the rest, by priority and age.
+    In each list the reviews that the person proposed, holds or decided come first; then by priority and age.
     """
 
     person: Annotated[str, Field(description="Whose it is.")]
-    your_turn: Annotated[tuple[InboxItem, ...], Field(description="What waits for the person.")]
-    waiting: Annotated[tuple[InboxItem, ...], Field(description="Whatever else is open.")]
-    problems: Annotated[tuple[InboxItem, ...], Field(description="What is wrong; it is in neither of the other lists.")]
+    your_turn: Annotated[tuple[InboxItem, ...], Field(description="Reviews that wait for the person.")]
+    waiting: Annotated[tuple[InboxItem, ...], Field(description="Reviews that wait for others.")]
+    problems: Annotated[tuple[InboxItem, ...], Field(description="Problems; they are in neither of the other lists.")]
     counts: Annotated[
         InboxCounts, Field(description="How many there are in each list, at most one more than the limit.")
     ]

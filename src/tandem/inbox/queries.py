@@ -1,4 +1,4 @@
-"""What an inbox is made of: open reviews, found by whose turn it is, so that no closed one is ever looked at."""
+"""Queries of the inbox. They find open reviews by whose turn it is, so they do not scan closed ones."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _newer = gate_tables.commits.alias("newer")
 Special = Literal["own", "offered", "held", "attention", "escalated", "rejected", "overdue", "owed"]
 
 LOOK_LIMIT: Final = 5_000
-"""Open reviews that one look for special ones goes through at most: where more are open, nobody tidies up."""
+"""Open reviews that one search for special ones reads at most; only a neglected broker has more."""
 
 _h = cycle_tables.handoffs.c
-# An approved hand-off has had all the effect that it can have, though nobody need ever close its review.
+# An approved hand-off that moved its cycle has taken full effect, although its review may never be closed.
 _is_open = or_(
     _r.state != State.APPROVED.value,
     _r.category != "handoff",
@@ -38,7 +38,7 @@ _is_open = or_(
 )
 _order = (_r.priority, _r.created_at, _r.id)
 _held = _r.state.in_([State.CLAIMED.value, State.IN_REVIEW.value])
-# By what they are found, and which of those.
+# The condition that finds them by an index, and the one that selects among those.
 _SPECIAL: Final[dict[Special, tuple[Any, Any]]] = {
     "own": (_r.turn == "proposer", _r.proposer_id == bindparam("person")),
     "offered": (_r.turn == "reviewer", _r.proposer_id == bindparam("person")),

@@ -32,7 +32,7 @@ from tandem.store import pages
 from tandem.store.base import Unit
 
 SCAN_LIMIT: Final = 1_000
-"""Open reviews of each side's turn that are looked at; beyond it only those that concern the person, or are wrong."""
+"""Open reviews that are read for each side's turn; beyond it only those that concern the person, and problems."""
 
 _SPECIAL: Final[tuple[Special, ...]] = get_args(Special)
 _SIDES: Final = ("reviewer", "proposer")
@@ -51,7 +51,7 @@ class _Cause:
     held: list[Review] = field(default_factory=list[Review])
 
     def add(self, review: Review, place: Placement) -> None:
-        """Take in a review; what is found by its reviews alone began with the oldest."""
+        """Add a review; a cause known only from its reviews began with the oldest of them."""
         self.held.append(review)
         if self.place.why in ("stuck", "attention"):
             self.place = min(self.place, place, key=lambda one: one.since_us)
@@ -168,7 +168,7 @@ def _overrides(unit: Unit, person: str, project: str | None, limit: int, now_us:
 def _open(
     unit: Unit, person: str, project: str | None, limit: int, now_us: int, *, by_token: bool
 ) -> list[tuple[Review, bool]]:
-    """What is open, in its order; of very much, the head of the queue and what concerns the person or is wrong."""
+    """Open reviews in order; of very many, the head of the queue, those that concern the person, and problems."""
     names = Names.of(person, by_token=by_token)
     sides = [inbox.list_open(unit, side, names=names, project=project, limit=SCAN_LIMIT) for side in _SIDES]
     found = {review.id: (review, authored) for side in sides for review, authored in side}

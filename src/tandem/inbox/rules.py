@@ -46,7 +46,7 @@ _OF_PROPOSER: Final[dict[str, Why]] = {
 
 @dataclass(frozen=True, slots=True)
 class InboxContext:
-    """What decides about a review beside the review itself.
+    """The facts that decide where a review stands, besides the review itself.
 
     Attributes:
         person: Whose inbox it is.
@@ -55,7 +55,7 @@ class InboxContext:
         pool: The running pool that takes the review's project; None if none does.
         blocked: A pool for the project that starts nothing now, or the silent reviewer that keeps it full.
         drafted: Whether the person wrote something about it and has not sent it.
-        standing: Whether commits of the review stand that nobody took back, as far as hooks told.
+        standing: Whether a commit of the review stands, neither reverted nor replaced, as far as hooks reported.
         seat: Why the policy asks for a person's approval, where it asks for nothing else; else None.
         seated: Whether the person approved it already.
         silent_us: Since when the program of its reviewer, one of a pool, neither writes nor works.
@@ -96,7 +96,7 @@ class Placement:
 
 
 def rank(review: Review, person: str) -> tuple[bool, int, int, str]:
-    """The order within a list: what a person has to do with, then the rest, each in queue order."""
+    """Sort key within a list: reviews that concern the person, then the rest, each in queue order."""
     concerns = person in (review.proposer_id, review.reviewer_id, review.verdict_by)
     return (not concerns, review.priority, review.created_at, review.id)
 
