@@ -1,1 +1,1 @@
-"""What may be committed: the gate's switch, its decisions, and the commits that hooks tell of."""
+"""The gate: its switch, its decisions, and the commits that hooks report."""

@@ -1,4 +1,4 @@
-"""The approvals that a difference is held against: read as far as a question needs them, and what they make of it."""
+"""Loads the approvals that a difference is compared with, and computes the paths that they cover."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tandem.store.base import Unit
 CANDIDATES = 500
 """Approvals of the same content that are looked at; more would be abuse."""
 _MOST_TURNS = 20
-"""Times that approvals are sought in place of those that were taken back."""
+"""Attempts to replace reverted approvals by others."""
 _CHAINED = 500
 _CHAINED_PATHS = 20_000
 """Approvals, and paths of them, that a commit is traced back through: a squash of more is submitted as one change."""
@@ -26,7 +26,7 @@ class TooMuch(Exception):
 
 
 class Approvals:
-    """The approvals of a project, as far as a question needs them; what the gate sets aside is no part of them."""
+    """The approvals of a project, loaded as a question needs them, without exempt paths."""
 
     def __init__(
         self, unit: Unit, project: str, check: Callable[[], None], most: int, patterns: tuple[str, ...] = ()
@@ -42,7 +42,7 @@ class Approvals:
         self._approved_at: dict[str, int] = {}
 
     def ending_at(self, ends: Iterable[tuple[str, str, str]]) -> list[Approval]:
-        """Every approval, whole, that has one of the paths with its blob at the end; `ending` has them by these.
+        """All approvals that end with one of these blobs at its path, with all their paths; `ending` has them by both.
 
         Raises:
             TooMuch: They have too many paths.
@@ -90,20 +90,20 @@ class Approvals:
             self.read[key] = Approval(*key, frozenset(changes), is_text=kinds[key] == "text")
 
     def forget(self) -> None:
-        """Free what was read, piece by piece: at once it would stop every other thread for longer than a call takes."""
+        """Free the loaded rows piece by piece: all at once would stop other threads for longer than a call takes."""
         self.read.clear()
         for known in (self.ending, self._changes):
             while known:
                 known.popitem()
 
     def approved_at(self, approvals: Iterable[Approval]) -> Mapping[str, int]:
-        """By review, the place in the log of its approval; of these at the least."""
+        """By review, the log position of its approval; has at least these reviews."""
         new = {one.review_id for one in approvals} - self._approved_at.keys()
         self._approved_at |= dict.fromkeys(new, 0) | queries.list_approved_at(self._unit, sorted(new))
         return self._approved_at
 
     def behind(self, approvals: Sequence[Approval], changes: Sequence[Change]) -> list[Approval]:
-        """Some approvals, and those that their content comes from, back to where the changes begin."""
+        """These approvals and those that they build on, back to where the changes begin."""
         found, newest = dict.fromkeys(approvals), list(approvals)
         reached = {*map(start_of, changes), *map(end_of, changes)}
         paths = sum(len(one.changes) for one in found)
@@ -119,7 +119,7 @@ class Approvals:
 def standing(
     known: Approvals, judged: list[Change], approvals: list[Approval]
 ) -> tuple[dict[str, Cover], dict[str, str]]:
-    """What covers which path, without approvals that a later one takes back; and those, with what takes them back."""
+    """By path, the cover by approvals that no later one reverts; by reverted review, the review that reverts it."""
     ended: dict[str, str] = {}
     looked_at: set[tuple[Approval, ...]] = set()
     for _ in range(_MOST_TURNS):
@@ -129,7 +129,7 @@ def standing(
         now = ended_by(known, used)
         if not now:
             return covered, ended
-        # Once one was taken back others were, too: each by itself would take a turn of its own.
+        # Where one is reverted others often are: each by itself would take a turn of its own.
         others = {(one,) for one in approvals} - looked_at - used
         ended |= {chain[-1].review_id: by for chain, by in (now | ended_by(known, others)).items()}
         looked_at |= used | others
@@ -137,7 +137,7 @@ def standing(
 
 
 def ended_by(known: Approvals, chains: Iterable[tuple[Approval, ...]]) -> dict[tuple[Approval, ...], str]:
-    """By chain, the newest approval that takes back all that it comes to, if it is later: the newer decision counts."""
+    """By chain, the newest later approval that reverts its whole net change: the newer decision counts."""
     found: dict[tuple[Approval, ...], str] = {}
     starts = {chain: start_of(min(changes)) for chain in chains if (changes := net(chain))}
     known.ending_at(starts.values())
@@ -159,9 +159,9 @@ def ended_by(known: Approvals, chains: Iterable[tuple[Approval, ...]]) -> dict[t
 def is_approved(
     unit: Unit, project: str, digest: str, changes: Sequence[Change] | None, patterns: tuple[str, ...]
 ) -> bool:
-    """Whether approvals cover all of a difference that is not set aside; of one without entries, all of it as it is.
+    """Whether a difference is approved: as a whole, by its digest, or in every path that is not exempt.
 
-    One that is approved in parts of too many paths counts as not approved.
+    Counts as not approved if its approvals have too many paths.
     """
     known = Approvals(unit, project, lambda: None, _CHAINED_PATHS)
     with suppress(TooMuch):
@@ -175,7 +175,7 @@ def is_approved(
 
 
 def approved(known: Approvals, judged: list[Change]) -> tuple[list[Approval], dict[str, Cover], dict[str, str]]:
-    """The approvals of some changes, what they cover, and those that a later one takes back."""
+    """The approvals of some changes, the cover of each path, and the reviews that a later approval reverts."""
     approvals = known.ending_at(map(end_of, judged))
     covered, ended = standing(known, judged, approvals)
     if len(covered) != len(judged) and len(approvals) != len(before := known.behind(approvals, judged)):

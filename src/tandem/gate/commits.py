@@ -1,4 +1,4 @@
-"""Commits that hooks tell of, and what was rolled back of them."""
+"""Records the commits that hooks report, and their rollbacks."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from tandem.store.context import transact
 from tandem.store.event import EventKind
 
 _GIT = "git"
-"""Who records what a hook does without saying for whom."""
+"""The actor of a hook that names none."""
 
 _MOST_STANDING = 1_000
 """Commits of one review that are looked at."""
@@ -157,10 +157,10 @@ async def list_commits(services: Services, caller: Caller, request: ListCommits)
 
 
 async def record_rollback(services: Services, caller: Caller, request: RecordRollback) -> RollbackRecorded:
-    """Remember that a review's change was rolled back; the same rollback again stays as it is.
+    """Record that a review's change was rolled back; recording the same rollback again changes nothing.
 
-    Its plan is in blocking mode from then on. What nobody rolled back is settled too once its content is as it was
-    before: the broker looks at the repository itself. So it is where a person says so.
+    Its plan is in blocking mode from then on. A change that was not rolled back is settled too once its earlier content
+    is back, which the broker sees in the repository itself, or once a person says so.
 
     Raises:
         NotFound: There is no such review (in that project).
@@ -206,11 +206,11 @@ async def record_rollback(services: Services, caller: Caller, request: RecordRol
 
 @dataclass(frozen=True, slots=True)
 class _Settling:
-    """What ends a rejection without a rollback.
+    """The end of a rejection without a rollback.
 
     Attributes:
         standing: The recorded commits of the review, each with the branch that it was made on.
-        reverted: Those that are in a branch, and what took them back.
+        reverted: Those that are in a branch, and the commits that reverted them.
         facts: For the log.
     """
 
@@ -220,7 +220,7 @@ class _Settling:
 
 
 async def _settling(services: Services, request: RecordRollback) -> _Settling:
-    """What ends the rejection; nothing if it has ended.
+    """The end of the rejection; nothing if it has ended.
 
     Raises:
         InvalidTransition: It was not decided against, or the change stands, or that cannot be seen.
@@ -254,7 +254,7 @@ async def _settling(services: Services, request: RecordRollback) -> _Settling:
 async def _observed(
     services: Services, request: RecordRollback, review: Review, standing: Mapping[str, str | None], current: Round
 ) -> list[RevertedCommit]:
-    """What took the commits of a review back, by a look at the repository; nothing of those that are gone.
+    """The commits that reverted those of a review, as the repository shows; without commits that are gone.
 
     Raises:
         InvalidTransition: One stands, or that cannot be seen.
@@ -267,7 +267,7 @@ async def _observed(
             raise InvalidInput(f"This broker has no folder of the project '{review.project}'")
         patterns = exempt_patterns(services, review.project)
         if not standing:
-            # No hook told of a commit: what was proposed is held against the branch.
+            # No hook reported a commit: the proposed content is compared with the branch.
             changes = [Change(**change) for change in orjson.loads(current.changes)]
             judged = [change for change in changes if not is_exempt(change, patterns)]
             stands = not judged or repository.has_any(judged, request.head_after)
@@ -283,7 +283,7 @@ async def _observed(
         async with services.validations:
             found = await asyncio.to_thread(look)
     except TandemError as error:
-        problem = f"Whether what {review.id} is about was taken back cannot be seen: {error.message.rstrip('.')}."
+        problem = f"Whether the change of {review.id} was reverted cannot be seen: {error.message.rstrip('.')}."
         raise InvalidTransition(f"{problem} {by_hand}", review_id=review.id) from error
     if found.standing is not None:
         commit, branch = found.standing
@@ -338,7 +338,7 @@ async def _named(services: Services, project: str, ids: Sequence[str]) -> Commit
 
 
 def _inverse_digest(services: Services, project: str, request: RecordCommit) -> str | None:
-    """The digest of what would take a commit back, exempt paths left out; None if nothing would."""
+    """The digest of the change that would revert a commit, without exempt paths; None if no change would."""
     changes = changes_of(request.changes)
     if not changes or request.parent is None:
         return None
@@ -352,9 +352,9 @@ def _judged(services: Services, project: str, changes: Sequence[Change]) -> list
 
 
 def _holds(commit: CommitRow, content: str | None, review: Review) -> bool:
-    """Whether a commit that names an approved review holds what is approved, rather than an earlier round.
+    """Whether a commit that names an approved review has the approved content, rather than an earlier round.
 
-    Of a commit of several reviews, and of one without an inverse, only the time tells: it came after the approval.
+    For a commit of several reviews, or without an inverse, only the time tells: it came after the approval.
     """
     if commit.inverse is not None and len(orjson.loads(commit.review_ids)) == 1:
         return commit.inverse == content

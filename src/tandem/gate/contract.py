@@ -1,4 +1,4 @@
-"""The operations on gates: what they ask and what they answer. Hooks call most of them. Times are ISO 8601 in UTC."""
+"""The operations on gates: requests and answers. Hooks call most of them. Times are ISO 8601 in UTC."""
 
 from __future__ import annotations
 
@@ -129,12 +129,12 @@ Threshold = Annotated[
     Field(description="The severity from which on an open finding keeps an approval back; null for as it was."),
 ]
 
-# Up to the first one that is wrong: to tell what is wrong with 100,000 would stop all other threads.
+# Stops at the first invalid entry: describing 100,000 of them would stop all other threads.
 Changes = Annotated[list[GateChange], Field(min_length=1, max_length=_MOST_CHANGES, fail_fast=True)]
 
 
 class GateHere(Request):
-    """What a repository says of its gate, to be held against what the broker has on record."""
+    """A repository's own statement of its gate, which the broker compares with its record."""
 
     folder: Annotated[FilePath, Field(description="The git folder that all its working trees share.")]
     branches: Annotated[list[Ref], Field(max_length=_MOST_REFS, description="The base branches.")]
@@ -169,7 +169,7 @@ class SetGate(WriteRequest):
     signers: Annotated[Signers | None, Field(description="Whose brokers' signatures count; default: unchanged.")] = None
     commits: Commits = None
     threshold: Threshold = None
-    reason: Annotated[Reason, Field(description="Why, for whoever reads the log.")] = None
+    reason: Annotated[Reason, Field(description="The reason, for the log.")] = None
     since: Annotated[Name | None, Field(description="The `switched_at` of the gate that is changed.")] = None
     proof: Annotated[Proof | None, Field(description="What the command sealed that a person has run.")] = None
 
@@ -251,7 +251,7 @@ class ListCommits(ProjectRequest):
 
     refusals: ClassVar[Refusals] = ()
 
-    # Commits are of one project, whatever reviews their messages name.
+    # Commits belong to one project, no matter which reviews their messages name.
     subject_fields: ClassVar[Mapping[str, Subject]] = {}
 
     plan: Annotated[PlanKey | None, Field(description="Only those of this plan.")] = None
@@ -271,7 +271,7 @@ class RevertedCommit(Request):
 
 
 class CarriedCommit(Request):
-    """A commit that was made anew, and what it became."""
+    """A commit that was replayed, and the new commit."""
 
     commit: Annotated[CommitId, Field(description="The commit's id.")]
     becomes: Annotated[CommitId, Field(description="The commit that it became.")]
@@ -302,7 +302,7 @@ class RecordRollback(WriteRequest):
         Literal["rollback", "observed", "settled"],
         Field(
             description=(
-                "`rollback`: as listed. `observed`: the broker looks whether the change is gone or taken back, and "
+                "`rollback`: as listed. `observed`: the broker looks whether the change is gone or reverted, and "
                 "refuses if it stands. `settled`: a person says so, with a proof."
             )
         ),
@@ -335,7 +335,7 @@ class CheckGate(Request):
         CommitId | None, Field(description="What the changes go on top of; without it no rollback passes.")
     ] = None
     base: Annotated[
-        CommitId | None, Field(description="Take back only what this lacks; default: what the base branches lack.")
+        CommitId | None, Field(description="Revert only commits not in this; default: not in the base branches.")
     ] = None
     branch: Annotated[
         Ref | None, Field(description="The base branch that is updated: checks have to have run on it.")
@@ -344,8 +344,8 @@ class CheckGate(Request):
         list[CommitId] | None,
         Field(
             max_length=_MOST_TIPS,
-            description="With `branch`, what it has been before and during the update: with the setting"
-            " `checks_on_tip`, checks have to have run on one of these, or on what it is now.",
+            description="With `branch`, its commits before and during the update: with the setting"
+            " `checks_on_tip`, checks must have run on one of these, or on its present one.",
         ),
     ] = None
     here: Here = None
@@ -469,7 +469,7 @@ class Reverted:
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """A commit that a rollback made anew, and what it became."""
+    """A commit that a rollback replayed, and the new commit."""
 
     commit: _CommitId
     becomes: Annotated[str, Field(description="The commit that it became."), Shown("id")]
@@ -501,8 +501,8 @@ class SettingView:
     name: Annotated[str, Field(description="The setting; those of a table are named with a dot.")]
     value: Annotated[Any, Field(description="Its value as JSON, without passwords."), Shown(empty="(none)")]
     origin: Annotated[str, Field(description="`default`, a file, a variable or an option of the command line.")]
-    description: Annotated[str, Field(description="What it is for.")]
-    ignored: Annotated[str | None, Field(description="What was found in a file of the project and not used, and why.")]
+    description: Annotated[str, Field(description="Its purpose.")]
+    ignored: Annotated[str | None, Field(description="The file of the project whose value was not used, and why.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -526,7 +526,7 @@ class PathDecision:
         str | None,
         Field(
             description="The review whose approval covers the path, or that has exactly this content and no verdict "
-            "yet. Without a `round`, the review whose approval took back the one that did, or that approved it "
+            "yet. Without a `round`, the review whose approval reverted the one that did, or that approved it "
             "only together with other paths."
         ),
     ]
@@ -537,7 +537,7 @@ class PathDecision:
         Field(
             description=(
                 "Why it passes: `approved`, `exempt` (by the setting `gate_exempt`), `signed` (approved by the "
-                "broker of a signer), `rollback` (exactly takes back a commit of a change that was not "
+                "broker of a signer), `rollback` (exactly reverts a commit of a change that was not "
                 "approved) or `overridden`; of what does not, `in_part` where its review approved it together with "
                 "other paths, else null."
             )
@@ -559,7 +559,7 @@ class GateDecision:
     ]
     code: Annotated[
         str | None,
-        Field(description="If only required checks keep back what is approved: `CHECK_FAILED` or `CHECK_PENDING`."),
+        Field(description="If only required checks keep approved content back: `CHECK_FAILED` or `CHECK_PENDING`."),
     ] = None
     signed: Annotated[
         str | None, Field(description="The signature that the commit carries: this broker's, or the one that counted.")

@@ -1,4 +1,4 @@
-"""The gate: what is approved, to the byte."""
+"""The gate: decides whether content is approved, to the byte."""
 
 from __future__ import annotations
 
@@ -42,33 +42,33 @@ they keep no other read waiting."""
 _MOST_ENTRIES = 500_000
 """Paths of approvals that a commit is compared with; with more of them it is refused."""
 _HINTS = 10
-"""Paths for which a refusal says what was approved in their place."""
+"""Paths for which a refusal names a review that approved other content."""
 Kind = Literal["approved", "exempt", "signed", "rollback", "overridden", "in_part"]
 
 
 _large = ThreadPoolExecutor(1, thread_name_prefix="tandem-gate")
 _Held = dict[str, Hold]
-"""By review, the one of its required checks that says most of why its content may not pass."""
+"""By review, the one hold that explains best why its content may not pass."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What the store says of a difference.
+    """The facts that the store has on a difference.
 
     Attributes:
         ending: By path and blob, the review and round of the approvals that end there, with the mode at the end.
         read: The approvals by review and round.
-        covered: What they make of each path that they cover.
+        covered: By path, the approvals that cover it.
         held: The required checks that have not passed, of the reviews that cover something.
-        ended: Of approvals that a later one takes back, by review, which one does.
-        instead: By path that is not covered, a review that approved something else to come of the same content.
+        ended: By review whose approval a later one reverts, the review of that one.
+        instead: By path that is not covered, a review that approved another result of the same content.
         concerned: By path that is not covered, the review that is about exactly this content and does not approve it.
         signature: For all of it: this broker's, if one was asked for and everything is approved, or a signer's.
-        unsigned: Why no signature counts that the commit brings along; None if one does, or there is none.
+        unsigned: Why none of the commit's signatures counts; None if one does, or it has none.
         whole: Why all of it passes, as a kind and in words: a signer's broker approved it, or a person let it through.
         commits: Commits that it may be the rollback of.
         branches: The base branches of the project's gate.
-        owed: Of an override that no person has seen, that one has to.
+        owed: The override, in words, if no person has seen it yet.
     """
 
     ending: Mapping[tuple[str, str], Sequence[tuple[str, int, str]]]
@@ -92,8 +92,8 @@ class _Question:
 
     Attributes:
         changes: All of it.
-        judged: What of it is not exempt.
-        patterns: What sets paths aside.
+        judged: Its changes that are not exempt.
+        patterns: Those of exempt paths.
     """
 
     request: CheckGate
@@ -109,12 +109,12 @@ class _Question:
 async def check_gate(services: Services, _caller: Caller, request: CheckGate) -> GateDecision:
     """Whether exactly this content may pass; fails closed.
 
-    A digest has to be that of a round whose approval still stands. Of changes, a path is set aside as exempt, or
-    covered by an approval. Else all of it passes that the broker of a signer approved, that a person let through, or
-    that exactly takes back a commit of a change that was not approved.
+    A digest must be that of a round whose approval still stands. Of changes, each path must be exempt or covered by an
+    approval. Otherwise the difference passes as a whole if the broker of a signer approved it, if a person let it
+    through, or if it exactly reverts a commit of a change that was not approved.
 
     Raises:
-        ConfigInvalid: What the repository says of its gate differs from the record.
+        ConfigInvalid: The repository's statement of its gate differs from the record.
         InvalidInput: Both or neither was sent, or a path is named twice.
         TooLarge: The approvals of these paths have too many paths.
     """
@@ -180,7 +180,7 @@ async def _landed(services: Services, held: _Held) -> frozenset[str]:
 
 
 async def _looked(services: Services, look: Callable[[int, Unit], _T], *, is_large: bool = False) -> _T:
-    """What is found in the store, of so many paths of approvals at most; what takes long, one after the other."""
+    """Looks in the store, reading a bounded number of approved paths; long looks run one after the other."""
     if not is_large:
         with suppress(TooMuch):
             return await services.store.read(partial(look, _FEW_ENTRIES))
@@ -209,7 +209,7 @@ async def _check_digest(
             chain = (known.whole(*one),)
             if (by := ended_by(known, [chain]).get(chain)) is not None:
                 if not kept:
-                    # All have the same content: what takes back the newest one takes back the others, too.
+                    # All have the same content: the approval that reverts the newest one reverts the others, too.
                     reason = _taken_back_by(one[0], by)
                     break
                 continue
@@ -246,13 +246,13 @@ async def _check_changes(
     decision, found = await _looked(services, look, is_large=is_large)
     taken_back = await _taken_back(services, question, found.commits, found.branches)
     if taken_back is not None:
-        reason = f"takes back the commit {taken_back.id}, which was not approved"
+        reason = f"reverts the commit {taken_back.id}, which was not approved"
         return await asyncio.to_thread(_passed, question, "rollback", reason), {}
     return decision, {} if decision.allowed else found.held
 
 
 def _question(request: CheckGate, patterns: tuple[str, ...]) -> _Question:
-    """The difference, and what of it is judged."""
+    """The difference, and its changes that are judged."""
     changes = changes_of(request.changes)
     return _Question(request, changes, [one for one in changes if not is_exempt(one, patterns)], patterns)
 
@@ -266,7 +266,7 @@ def _answer(
     asked: grounds.Asked,
     check: Callable[[], None],
 ) -> tuple[GateDecision, _Found]:
-    """The decision, unless all of it takes back one of the commits that were found; and what was found."""
+    """The decision on a difference that reverts none of the commits found; and the facts found."""
     known = Approvals(unit, question.project, check, most, question.patterns)
     found = _look(known, unit, services, question, asked)
     judged = question.judged
@@ -276,7 +276,7 @@ def _answer(
         missing = [change.path for change in judged if change.path not in found.covered]
         reason = (
             f"{len(missing)} of {len(question.changes)} paths are not approved as they are, first {missing[0]}."
-            f" Commit exactly what was approved, or submit this: {SUBMIT}"
+            f" Commit exactly the approved content, or submit this: {SUBMIT}"
         )
         decision = _decided(question, found, reason)
     elif found.held:
@@ -339,7 +339,7 @@ def _look(known: Approvals, unit: Unit, services: Services, question: _Question,
             covered, held = again, {}
     found = _Found(known.ending, known.read, covered, held, ended)
     if len(covered) == len(judged) and not held:
-        # What is only exempt nobody has looked at.
+        # No reviewer has looked at content that is only exempt.
         is_signed = request.sign and bool(judged)
         signature = signing.sign(services.tokens, project, digest_of(changes)) if is_signed else None
         return replace(found, signature=signature)
@@ -417,7 +417,7 @@ def _taken_back_by(review_id: str, by: str) -> str:
 
 
 def _held(unit: Unit, doubts: grounds.Doubts, approvals: Sequence[tuple[str, int]]) -> _Held:
-    """What keeps approved content back, by review; one that has ended comes before one that may still pass."""
+    """By review, the hold on its approved content; one that has ended comes before one that may still pass."""
     found: _Held = {}
     for which in approvals:
         lacking = seats.held(unit, doubts.asked, *which)
@@ -427,7 +427,7 @@ def _held(unit: Unit, doubts: grounds.Doubts, approvals: Sequence[tuple[str, int
 
 
 def _said(held: _Held) -> tuple[str, str]:
-    """What keeps approved content back, in words and as a code."""
+    """The hold on approved content, in words and as a code."""
     hold = min(held.values(), key=lambda one: one.is_pending)
     code = hold.code or (CheckPending.code if hold.is_pending else CheckFailed.code)
     return f"approved, but {hold.words} ({code})", code

@@ -32,7 +32,7 @@ _OF_PLANNING: Final = {
 
 
 async def get_project_settings(services: Services, _caller: Caller, request: GetProjectSettings) -> ProjectSettings:
-    """What holds for a registered project, where it comes from, and its gate.
+    """The settings of a registered project, the origin of each, and its gate.
 
     Raises:
         NotFound: No folder is registered under that name.
@@ -56,7 +56,7 @@ def _views(folder: str, options: Mapping[str, Any]) -> tuple[SettingView, ...]:
     root = Path(planning.project_root(folder))
     _ensure_readable(root / PROJECT_FILE)
     usual = load_settings().settings
-    # What no file and no variable says, the command line said when the broker was started.
+    # Values that no file and no variable has came from the command line at the broker's start.
     given = {key: value for key, value in options.items() if getattr(usual, key) != value}
     loaded = load_settings(given, root)
     refused = _refused(loaded)
@@ -68,13 +68,13 @@ def _views(folder: str, options: Mapping[str, Any]) -> tuple[SettingView, ...]:
         ),
         *_of_pool(loaded, refused),
         *_of_planning(root),
-        # What no setting is called: it was found in a file of the project all the same.
+        # Names of no setting that a file of the project has all the same.
         *(SettingView(key, None, str(root / PROJECT_FILE), "", reason) for key, reason in refused.items()),
     )
 
 
 def _ensure_readable(file: Path) -> None:
-    """Refuse to read what is no file of settings: the folder is others' to write to.
+    """Refuse to read a file that cannot be one of settings: others may write to the folder.
 
     Raises:
         ConfigInvalid: It is too large, or no file at all.
@@ -85,7 +85,7 @@ def _ensure_readable(file: Path) -> None:
         return
     if not stat.S_ISREG(found.st_mode) or found.st_size > _LARGEST_FILE_BYTES:
         raise ConfigInvalid(
-            f"{file} is no file of at most {_LARGEST_FILE_BYTES} bytes; write the project's settings anew.",
+            f"{file} is no file of at most {_LARGEST_FILE_BYTES} bytes; write the project's settings again.",
             origin=str(file),
         )
 

@@ -236,7 +236,7 @@ _plan_of = Statement(
 _of_review = (
     exists().where(_cr.project == _c.project, _cr.commit_id == _c.id, _r.id == _cr.review_id).correlate(tables.commits)
 )
-# What a reviewer let through is not taken back without being reviewed again.
+# A change that a reviewer approved is not reverted without another review.
 _of_approved = _of_review.where(_r.approved_round.is_not(None))
 _earlier = tables.commits.alias("earlier")
 _inverses = Statement(
@@ -246,7 +246,7 @@ _inverses = Statement(
         _c.inverse == bindparam("digest"),
         or_(_c.unreviewed == 1, _of_review),
         ~_of_approved,
-        # What itself took back an earlier commit: to take that back would bring the refused change again.
+        # A commit that reverted an earlier one: reverting it would restore the refused change.
         ~_was(
             _earlier,
             _earlier.c.project == _c.project,
@@ -302,7 +302,7 @@ def list_commits(
 
 
 def list_standing(unit: Unit, project: str, review_id: str, limit: int = _FEW) -> list[CommitRow]:
-    """Commits that name a review and that nothing took back or replaced, oldest first; of very many, the first."""
+    """Commits that name a review and were neither reverted nor replaced, oldest first; of very many, the first."""
     return unit.list_of(CommitRow, _standing, project=project, review_id=review_id, limit=limit)
 
 
@@ -338,7 +338,7 @@ def add_commit(unit: Unit, commit: CommitRow, data: Mapping[str, Any]) -> Commit
 def note_refusal(unit: Unit, review_id: str) -> None:
     """Note, in the unit that decides against a review, the plans that its commits are of.
 
-    Its event has been appended: so nobody else records a commit of the review meanwhile.
+    Its event has been appended, so no other unit records a commit of the review meanwhile.
     """
     unit.execute(_note_review, review_id=review_id)
 
@@ -355,13 +355,13 @@ def list_rolled_back(unit: Unit, project: str, plan: str) -> tuple[str, ...]:
 
 
 def list_inverse(unit: Unit, project: str, digest: str, digest_of_commit: str) -> list[CommitRow]:
-    """Commits of optimistic or rejected changes that exactly this difference takes back, newest first.
+    """Commits of optimistic or rejected changes that exactly this difference reverts, newest first.
 
     Args:
         unit: The unit of work.
         project: The project.
         digest: The difference's digest.
-        digest_of_commit: The digest of its inverse, which is what such a commit changed.
+        digest_of_commit: The digest of its inverse, the change of such a commit.
     """
     return unit.list_of(CommitRow, _inverses, project=project, digest=digest, digest_of_commit=digest_of_commit)
 
@@ -464,7 +464,7 @@ class Concerned(NamedTuple):
 
     @property
     def words(self) -> str:
-        """What it says of the content."""
+        """The review's state or decision on the content."""
         match self.outcome or self.state:
             case State.REJECTED:
                 return f"{self.review_id} rejected exactly this: '{self.reason}'"

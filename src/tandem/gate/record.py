@@ -1,4 +1,4 @@
-"""What a repository says of its gate, held against the broker's record: files that a client can write are not taken."""
+"""Compares a repository's statement of its gate with the broker's record, as clients can write the former."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ async def require_same(services: Services, project: str, here: GateHere | None) 
     Args:
         services: The store, and the folders of projects.
         project: The project that the repository names.
-        here: What it says; None if the caller is no repository.
+        here: Its statement; None if the caller is no repository.
 
     Raises:
         ConfigInvalid: They differ.
@@ -34,7 +34,7 @@ async def require_same(services: Services, project: str, here: GateHere | None) 
     )
     if found:
         raise ConfigInvalid(
-            f"What stands in the repository differs from the record: {'; '.join(found)}. A person looks at it and runs"
+            f"The gate in the repository differs from the record: {'; '.join(found)}. A person looks at it and runs"
             " 'tandem gate on'; for a file that is trusted, 'tandem trust' or 'tandem trust --revoke'.",
             project=project,
             differences=found,
@@ -62,6 +62,6 @@ def _said(branches: Sequence[str]) -> str:
 
 
 def trusted_here(services: Services, project: str) -> list[str]:
-    """What is trusted of a project's folder by the list that this broker reads itself. Blocks: it reads that."""
+    """The trusted contents of a project's folder, by the list that this broker reads. Blocks: it reads a file."""
     root = services.projects.root(project)
     return [] if root is None else trust.contents(str(user_file().parent), root)

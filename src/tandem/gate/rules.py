@@ -1,4 +1,4 @@
-"""What is kept of gates: switches, overrides, commits that were made, and changes that were rolled back."""
+"""The records of gates: switches, overrides, recorded commits, and changes that were rolled back."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ class Gate(NamedTuple):
     trusted: str | None = None
     signers: str | None = None
     commits: str | None = None
-    """What becomes of commits on other branches; None for a switch of an earlier version, which is `reviewed`."""
+    """How commits on other branches are treated; None for a switch of an earlier version, which is `reviewed`."""
     threshold: str | None = None
     """The severity from which on an open finding keeps an approval back; None is the usual one."""
 
     @property
     def subject(self) -> str:
-        """What its events are about."""
+        """The subject of its events."""
         return f"gate:{self.project}"
 
 
@@ -61,15 +61,15 @@ class Override(NamedTuple):
 
     @property
     def subject(self) -> str:
-        """What its event is about."""
+        """The subject of its event."""
         return f"override:{self.project}/{self.id}"
 
 
 class CommitRow(NamedTuple):
     """One commit that a hook told of. Field order is the column order of its table.
 
-    `review_ids` and `depends_on` are JSON lists; `inverse` is the digest of the change that takes it back, exempt
-    paths left out, and None for what no change takes back (a merge, a commit that changes nothing).
+    `review_ids` and `depends_on` are JSON lists; `inverse` is the digest of the change that reverts it, without
+    exempt paths, and None if no change does (a merge, a commit that changes nothing).
     """
 
     project: str
@@ -91,7 +91,7 @@ class CommitRow(NamedTuple):
 
     @property
     def subject(self) -> str:
-        """What its event is about."""
+        """The subject of its event."""
         return f"commit:{self.project}/{self.id}"
 
 
@@ -100,7 +100,7 @@ LISTS = ("branches", "accepted", "folders", "trusted", "signers")
 
 
 def commits_of(gate: Gate | None) -> str:
-    """What becomes of commits on branches that are no base branch."""
+    """How commits on branches that are no base branch are treated."""
     return (gate and gate.commits) or REVIEWED
 
 

@@ -1,8 +1,8 @@
 """Signed approvals: that one broker approved a content, in a form that another broker can verify.
 
 A signature is `KEYID.SIGNATURE`, by Ed25519 over the digest of all that a commit changes; the first part is how the
-public key begins. Every project of a broker has a key of its own, derived from the broker's secret: what is approved in
-one project says nothing in another.
+public key begins. Every project of a broker has a key of its own, derived from the broker's secret: an approval in
+one project counts for nothing in another.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _FORM = re.compile(r"([A-Za-z0-9_-]{12})\.([A-Za-z0-9_-]{86})")
 
 
 class Verified(NamedTuple):
-    """What the signatures of a commit are worth.
+    """The result of verifying a commit's signatures.
 
     Attributes:
         signer: Whose broker approved exactly this content; None if no signature proves it.
@@ -34,7 +34,7 @@ class Verified(NamedTuple):
 
 
 def public_key(tokens: Tokens, project: str) -> str:
-    """What others verify this broker's signatures with: 32 bytes as 43 letters that are safe in a URL."""
+    """The key to verify this broker's signatures with: 32 bytes as 43 letters that are safe in a URL."""
     return _text(_ed25519().public_key(tokens.signing_seed(project)))
 
 
@@ -56,7 +56,7 @@ def verify(signers: Iterable[str], digest: str, signed: Iterable[str]) -> Verifi
     Args:
         signers: Who is known, each as `NAME=KEY`.
         digest: Over all that the commit changes.
-        signed: What the commit says, whatever that is.
+        signed: The commit's signatures, unchecked.
     """
     known: dict[str, list[tuple[str, bytes]]] = {}
     for signer in signers:

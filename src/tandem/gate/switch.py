@@ -1,4 +1,4 @@
-"""The switch of a project's gate, and what a person lets through it."""
+"""The switch of a project's gate, and the overrides of a person."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _CLOCKS_DIFFER_US = 86_400 * MICROSECONDS
 
 
 async def set_gate(services: Services, caller: Caller, request: SetGate) -> GateState:
-    """Switch a gate on or off; how it stands already stays without an event.
+    """Switch a gate on or off; a switch that changes nothing writes no event.
 
     Raises:
         Forbidden: It loosens a gate that is on, and nothing proves that a person decided that.
@@ -50,7 +50,7 @@ async def set_gate(services: Services, caller: Caller, request: SetGate) -> Gate
         before = queries.find_gate(unit, project)
         trusted = request.trusted
         if trusted is not None and (before is None or not before.enabled or before.trusted is None):
-            # What is trusted by then where this broker reads it is taken over.
+            # Includes the contents that are trusted already in the list that this broker reads.
             trusted = [*trusted, *trusted_here]
         if request.enabled and not services.projects.is_registered(project):
             raise _unknown(services, project)
@@ -84,7 +84,7 @@ async def set_gate(services: Services, caller: Caller, request: SetGate) -> Gate
 
 
 def _loosened(unit: Unit, before: Gate | None, after: Gate) -> list[str]:
-    """What a change lets more through, in words."""
+    """How a change loosens a gate, in words."""
     was, becomes = _facts_of(before), _facts_of(after)
     # A folder is a matter for a person only where it is another gate's, that is on.
     new = set(becomes["folders"]) - set(was["folders"])
@@ -125,7 +125,7 @@ async def get_gate(services: Services, caller: Caller, request: GetGate) -> Gate
     """Whether a gate is on, and where one plan stands.
 
     Raises:
-        ConfigInvalid: What a repository says of it differs from the record.
+        ConfigInvalid: The repository's statement of it differs from the record.
         NotFound: The broker does not know the project.
     """
     project = services.projects.require(request.project, caller.project)
