@@ -95,9 +95,9 @@ ELSEWHERE = "http://127.0.0.1:9"
     ("options", "environment", "named"),
     [
         (("--branch", "release"), {}, "main would no longer be a base branch"),
-        (("--branch", "main", "--branch", "feature"), {}, "what it holds by now would never be judged"),
+        (("--branch", "main", "--branch", "feature"), {}, "its commits so far would never be judged"),
         (("--accept", "refs/heads/feature"), {}, "refs/heads/feature, now "),
-        (("--signer", f"ann={'A' * 43}"), {}, f"what is signed by ann={'A' * 43} would pass"),
+        (("--signer", f"ann={'A' * 43}"), {}, f"content signed by ann={'A' * 43} would pass"),
         (("--no-strict",), {}, "agents could write plans that are not approved"),
         (("--broker", ELSEWHERE), {}, f"another broker would be asked: {ELSEWHERE}"),
         (("--project", "elsewhere", "--new"), {}, "another project's approvals would count: elsewhere"),

@@ -86,7 +86,7 @@ def test_p2_what_a_colleagues_broker_signed_is_pulled_once_a_person_has_made_the
     wrong = ben.tandem("gate", "on", "--signer", "ann")
     assert (wrong.status, "is not NAME=KEY" in wrong.stderr) == (1, True)
     refusal = ben.tandem("gate", "on", "--signer", f"ann={colleagues.key}", CLAUDECODE="1").refusal
-    assert f"what is signed by ann={colleagues.key} would pass" in refusal
+    assert f"content signed by ann={colleagues.key} would pass" in refusal
     colleagues.trust_ann()
     ben.git("pull", "--ff-only")
     found = colleagues.audit()

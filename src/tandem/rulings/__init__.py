@@ -1,4 +1,4 @@
-"""What hooks, gate, setup, GSD, settings and commands share: the gate's switch, trust, and what a commit may be.
+"""What hooks, gate, setup, GSD, settings and commands share: the gate's switch, trust, and the rules for commits.
 
-Imports the standard library, `bridge`, `git` and `core` only, as every commit waits for what is imported here.
+Imports the standard library, `bridge`, `git` and `core` only, as every commit waits for these imports.
 """

@@ -1,4 +1,4 @@
-"""Asking the broker, from a hook: one connection, short patience, and what its absence means said plainly."""
+"""Asking the broker, from a hook: one connection, short waits, and plain words when no broker answers."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ class GateClient:
             sign: Whether a signature is wanted.
 
         Raises:
-            Refused: The broker refuses, or its record of the gate differs from what stands here.
+            Refused: The broker refuses, or its record of the gate differs from the one here.
             Unreachable: No broker answers.
         """
         wanted: dict[str, Any] = {"signed": [*signed], "head": head, "sign": sign, "branch": self.branch}
@@ -182,10 +182,10 @@ class GateClient:
         return [self.call("get_review_status", review_id=review_id) for review_id in reviews]
 
     def get_gate(self) -> dict[str, Any]:
-        """How the gate stands at the broker, if what stands here does not differ from that; the data of `get_gate`.
+        """The gate's state at the broker, unless the record here differs; the data of `get_gate`.
 
         Raises:
-            Refused: The broker refuses, or its record differs from what stands here.
+            Refused: The broker refuses, or its record differs from the one here.
             Unreachable: No broker answers.
         """
         answer = self.call("get_gate", **({} if self._is_compared else {"here": self._gate.here()}))

@@ -1,4 +1,4 @@
-"""What is known of one difference, asked of the broker once."""
+"""The finding on one difference; asks the broker once."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from tandem.rulings.state import HookRepository
 
     Check = Callable[[list[Change], Sequence[str]], dict[str, Any]]
-    """Asks `check_gate` about changes and the signatures for them; the data of its answer. Without `head`: what takes a
-    commit back is found in `ranges`, where all commits of a range are known, not by the broker's look at one."""
+    """Asks `check_gate` about changes and the signatures for them; the data of its answer. Sends no `head`: `ranges`
+    finds reverts itself, as it knows all commits of a range, and the broker only one."""
 
     Pair = tuple[str | None, str]
     """The commits before and after; None where there was nothing before."""
@@ -32,7 +32,7 @@ _UNANSWERABLE = frozenset({"INVALID_INPUT", "TOO_LARGE"})
 
 
 class CommitFinding(NamedTuple):
-    """What is known of one difference.
+    """Whether one difference passes, and why.
 
     Attributes:
         verdict: `approved`, `signed` (by the broker of somebody else), `exempt`, `merge`, `rollback`, `overridden`,
@@ -40,12 +40,12 @@ class CommitFinding(NamedTuple):
             pass.
         reason: In words.
         review_ids: The reviews that let it through, or a part of it, or that it names.
-        paths: Of what does not pass, with the reason for each.
+        paths: Those that do not pass, with the reason for each.
         exempt: The paths that need no review.
         code: The broker's code, if everything is approved and only a check keeps it back; else None.
         owed: The waived requirements of the reviews that are still to be reviewed, in words.
         overdue: Those whose time is over.
-        taken_back_by: If everything was approved, and nothing but later approvals took that back: their reviews.
+        taken_back_by: If everything was approved, and only later approvals reverted that: their reviews.
     """
 
     verdict: str
@@ -122,7 +122,7 @@ class CheckCache:
         """Whether some changes pass.
 
         Args:
-            changes: They.
+            changes: The changes.
             signed: Signatures for exactly these.
 
         Raises:
@@ -143,10 +143,10 @@ class CheckCache:
 
 
 def _found(decision: dict[str, Any]) -> CommitFinding:
-    """What an answer of `check_gate` says."""
+    """The finding in an answer of `check_gate`."""
     reviews = tuple(decision["review_ids"])
     exempt = frozenset(one["path"] for one in decision["paths"] if one["allowed"] and one["kind"] == _EXEMPT)
-    # That one commit is taken back says nothing of what it comes back to: `UnapprovedContent` looks at both.
+    # A reverted commit says nothing of the content that comes back: `UnapprovedContent` looks at both.
     refused = [one for one in decision["paths"] if not one["allowed"] or one["kind"] == ROLLBACK]
     if decision["allowed"] is not True or refused:
         paths = tuple((one["path"], one["reason"]) for one in refused)

@@ -1,8 +1,8 @@
-"""A repository as a hook sees it: HEAD, base branches, commits, what is staged and what changed between commits.
+"""A repository as a hook sees it: HEAD, base branches, commits, the staged changes, and differences of commits.
 
-What git tells its hooks of the index and of objects that are still in quarantine is kept; every other `GIT_*`
-variable is not, as the committer can set it. Parents are read from the commits themselves: what a commit-graph file
-or a graft says of them is not asked.
+Keeps the variables by which git tells its hooks of the index and of objects in quarantine, and drops every other
+`GIT_*` variable, as the committer can set it. Reads parents from the commits themselves, never from a commit-graph file
+or a graft.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tandem.git.raw import by_commit, signatures
 from tandem.git.runner import BoundGit, Git, clean_environment, make_git_folder
 from tandem.rulings.values import NamedTuple
 
-TYPE_CHECKING = False  # every commit waits for what is imported here, and `typing` takes a third of a start
+TYPE_CHECKING = False  # every commit waits for these imports, and `typing` takes a third of a start
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Self
@@ -64,8 +64,8 @@ def run(
 
     Args:
         place: The repository.
-        arguments: What follows `git`.
-        stdin: What it reads.
+        arguments: The arguments of `git`.
+        stdin: Its standard input.
         accept: The exit statuses that are answers.
         extra: Variables to add, such as another `GIT_INDEX_FILE`.
 
@@ -223,13 +223,13 @@ class Bases:
         wanted = sorted(HEADS + branch for branch in gate.branches)
         for line in run(gate.place, ["for-each-ref", f"--format={_REF_FORMAT}", *wanted]).text.splitlines():
             kind, oid, ref = line.split(" ", 2)
-            # A pattern also finds what is below it.
+            # A pattern also finds refs below it.
             if kind == "commit" and ref in wanted:
                 self.tips[ref] = oid
         self.never_judged = tuple(known_commits(gate.place, (oid for oid in accepted if not oid.strip(_HEX))))
 
     def earlier(self) -> set[str]:
-        """What the base branches have been at since the gate was switched on, as far as git has kept it.
+        """The commits that base branches were at since the gate was switched on, as far as git has kept them.
 
         Raises:
             TandemError: Git does not answer.
@@ -246,13 +246,13 @@ class Bases:
 
 
 def replaced(place: HookRepository, tips: Sequence[str]) -> dict[str, str]:
-    """What git shows in place of what some commits hold, by `git replace` or a graft: each with what to do.
+    """The objects of some commits that git replaces, by `git replace` or a graft: each in words, with the remedy.
 
     Hooks and audits read the objects themselves, so that a checkout then gives other bytes than they have judged.
 
     Args:
         place: The repository.
-        tips: The ids of commits; what can be reached from them counts.
+        tips: The ids of commits; everything reachable from them counts.
 
     Raises:
         TandemError: Git does not answer.
@@ -397,7 +397,7 @@ def differences(place: HookRepository, pairs: Sequence[tuple[str | None, str]]) 
 def amended(place: HookRepository, limit: int = 2000) -> dict[tuple[str, ...], list[str]]:
     """Commits that HEAD and the branches have been at, newest first, by their parents.
 
-    An amended commit stands where an earlier one stood: its siblings are what it was made from.
+    An amended commit stands where an earlier one stood: it was made from its siblings.
     """
     arguments = [*_TRULY, "log", "-g", "--all", f"--max-count={limit}", "--format=%H %P"]
     # Without a log of the refs there is nothing to find, and git says so by its status.
@@ -409,7 +409,7 @@ def amended(place: HookRepository, limit: int = 2000) -> dict[tuple[str, ...], l
 
 
 class Merges:
-    """What git itself makes of merges of one repository's commits: the trees of those that needed nobody's decision.
+    """The trees that git itself makes of merges of one repository's commits, where it needs no decision.
 
     Computed in a git folder of our own over the repository's objects, made for the first one and gone after `close`.
     In the repository itself its settings and attributes would have a say, and a merge driver that somebody has set
@@ -489,7 +489,7 @@ def remote_tips(place: HookRepository, where: str, *refs: str) -> dict[str, str]
         refs: The full names of those that matter; by default all branches and tags.
 
     Raises:
-        TandemError: It does not answer, or lets nobody in without asking.
+        TandemError: It does not answer, or asks for credentials.
     """
     ssh = run(place, ["config", "--get", "core.sshCommand"], accept=(0, 1)).text or "ssh"
     silent = "-batch" if "plink" in ssh.lower() else "-o BatchMode=yes"

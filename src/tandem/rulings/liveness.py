@@ -161,7 +161,7 @@ def _at(place: HookRepository, path: str) -> str:
 
 
 def _is_own(place: HookRepository, folder: str, directory: str) -> bool:
-    # A copy, or what was moved, has the scripts in its own folders, whatever the switch says.
+    # A copied or moved repository has the scripts in its own folders, even if the switch names others.
     own = (directory, os.path.join(place.folder, "hooks"), os.path.join(place.common_dir, "hooks"))
     return any(is_same(folder, one) for one in own)
 

@@ -1,4 +1,4 @@
-"""What a proposer does next about a review: the one place that every message of ours takes it from.
+"""A proposer's next step in a review: the one place that every message of ours takes it from.
 
 `commands` says it for a shell, a command at the end of each line; `operations` for callers of operations. Both read
 the answer of `get_review_status`. The first line is what to do; a line that begins with "or" is another way.
@@ -77,7 +77,7 @@ _NO_EDITOR = "GIT_EDITOR=true"
 
 
 def commit(review_id: str) -> list[str]:
-    """How what is approved and staged is committed, a line each."""
+    """How the approved, staged content is committed, a line each."""
     return [f"Commit exactly this: {continuing() or COMMIT}", f"Then: tandem review close {review_id}"]
 
 
@@ -87,13 +87,13 @@ def follow(review_id: str) -> str:
 
 
 def _range(revision: str) -> str:
-    """What was proposed, with the commits that follow it."""
+    """The proposed commits, with those that follow them."""
     start = revision.partition("..")[0]
     return f"{start}...HEAD" if "..." in revision else f"{start}..HEAD"
 
 
 def _revise(status: Mapping[str, Any]) -> str:
-    """How what was changed is submitted as the next round; stands behind what is to be changed."""
+    """How a change is submitted as the next round; ends a sentence that asks for the change."""
     review_id = status["review_id"]
     if status.get(FOLLOWED):
         return _NEXT_ROUND
@@ -148,8 +148,8 @@ def _none(status: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def without_reviewer(review_id: str) -> str:
-    """What an agent hears where none may ever come."""
-    return f"Nobody reviews here by itself. Tell your person: tandem open {review_id}"
+    """The message to an agent where no reviewer may ever come."""
+    return f"No reviewer comes here by itself. Tell your person: tandem open {review_id}"
 
 
 def escalation(status: Mapping[str, Any]) -> str:
@@ -192,7 +192,7 @@ def _approved(status: Mapping[str, Any]) -> list[str]:
     now, then = commit(status["review_id"])
     if status.get("counter_patch_status") == "accepted" or status.get("path"):
         # The files here know nothing of a counter-patch yet, and the index nothing of a text.
-        return [f"Bring your files to what was approved: {fetch}", now, then]
+        return [f"Bring your files to the approved content: {fetch}", now, then]
     if status.get("revision"):
         return ["Run the git command again that was refused for want of it.", then]
     return [now, f"or, if your index differs, first: {fetch}", then]
@@ -201,7 +201,7 @@ def _approved(status: Mapping[str, Any]) -> list[str]:
 def beneath(between: str) -> str:
     """How the commits before a change are submitted, on which no check counts before they are approved."""
     why = "Its checks count once the commits before it are approved"
-    return f"{why}. Submit those: tandem submit --range {between} --wait -m 'what they are for'"
+    return f"{why}. Submit those: tandem submit --range {between} --wait -m 'why'"
 
 
 def is_conflict_in_merge(status: Mapping[str, Any]) -> bool:
@@ -211,7 +211,7 @@ def is_conflict_in_merge(status: Mapping[str, Any]) -> bool:
 
 
 def conflict_in_merge(status: Mapping[str, Any]) -> str:
-    """What an agent hears in a merge whose conflict it has resolved: no check runs on that before it is committed."""
+    """The words for an agent in a merge whose conflict is resolved: no check runs on that before it is committed."""
     why = f"A required check cannot run on a merge of {status['conflict_with']} before it is committed"
     return f"{why}. Stop, and tell your person: tandem open {status['review_id']}"
 
@@ -221,7 +221,7 @@ def take_in(review_id: str, branch: str, *, committed: bool | None) -> list[str]
     # Of a mirror the base branch is its HEAD.
     branch = "origin/HEAD" if branch == "HEAD" else branch
     take = f"Take in {branch}: git merge --no-edit {branch}"
-    # By name: where nothing was to be put away, an older stash stays where it is.
+    # By name: where there was nothing to put away, an older stash stays where it is.
     newest = f'"$(git stash list --format=%gd --grep={review_id} -1)"'
     away = f"Put it away: git stash push --include-untracked -m {review_id}"
     back = f"Bring it back, in conflict: git stash pop {newest}"
@@ -251,7 +251,7 @@ def _on_policy_or_ground(status: Mapping[str, Any], again: str) -> list[str] | N
         return None
     is_committed = status.get("revision") or status.get(FOLLOWED)
     taken = take_in(status["review_id"], status["conflict_with"], committed=is_committed)
-    return [*taken, f"Change what is in conflict, {again}"]
+    return [*taken, f"Resolve the conflict, {again}"]
 
 
 def commands(status: Mapping[str, Any]) -> list[str]:  # noqa: PLR0911, C901 - one case an action reads best
@@ -321,7 +321,7 @@ def _operations_on_ground(status: Mapping[str, Any]) -> str | None:
             return f"Its checks passed on what does not count. Run them again: {again}, then call {waiting}."
         case "revise" if status.get("conflict_with"):
             taken = ". ".join(take_in(review_id, status["conflict_with"], committed=status.get(FOLLOWED)))
-            return f"{taken}. Change what is in conflict, then {_sent(status, 'review_id')}."
+            return f"{taken}. Resolve the conflict, then {_sent(status, 'review_id')}."
         case "apply_and_close" if status.get("revision") and status.get("counter_patch_status") != "accepted":
             return "Run the git command again that was refused for want of it, then close_review."
         case "apply_and_close" if status.get("path"):
@@ -331,7 +331,7 @@ def _operations_on_ground(status: Mapping[str, Any]) -> str | None:
 
 
 def _operations_on_policy(status: Mapping[str, Any]) -> str | None:
-    """What collects what the policy asks for since the approval; None if that is nothing."""
+    """The call that collects the approvals that the policy asks for since the last one; None if it asks for none."""
     if status["next_action"] != "revise" or not asks_more(status):
         return None
     more = f"The policy asks for more since it was approved: {'; '.join(status['missing'])}"
@@ -370,7 +370,7 @@ def operations(status: Mapping[str, Any]) -> str:  # noqa: PLR0911, C901 - as ab
             decide = f"accept_counter_patch or reject_counter_patch with counter_patch_id={patch_id}"
             return f"Read it with get_proposal, then {decide}, then {waiting}."
         case "revise" if checks == "failed":
-            failed = f"A required check failed; what it says: tandem checks list {review_id}."
+            failed = f"A required check failed; its output: tandem checks list {review_id}."
             return f"{failed} Change that, then {revised}."
         case "revise":
             has_counter_patch = status.get("counter_patch_status") == "accepted"

@@ -29,7 +29,7 @@ def outdated(data_dir: str) -> list[str]:
 
 
 def read(content: bytes) -> dict[str, dict[str, Any]]:
-    """What is kept of each installation, by its folder.
+    """The record of each installation, by its folder.
 
     Raises:
         ValueError: It cannot be understood.

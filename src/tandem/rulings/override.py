@@ -1,7 +1,7 @@
 """The way past the gate that only a person at a terminal has; it is recorded with who and why.
 
 `tandem gate override -m WHY -- …` runs git with the reason in `TANDEM_OVERRIDE`. A hook that is about to refuse
-then asks at the terminal itself, so that the variable alone opens nothing. What it tells the broker, now or later,
+then asks at the terminal itself, so that the variable alone opens nothing. Its report to the broker, now or later,
 carries the proof that the question was answered (`proof`).
 """
 
@@ -37,7 +37,7 @@ def asked(gate: GateFile, why: str, refusal: Sequence[str], changes: list[Change
         gate: The switch.
         why: Their reason.
         refusal: Why the gate refuses, a line each.
-        changes: What is let through.
+        changes: The changes that would pass.
         branch: Where it is committed; None if HEAD is detached.
 
     Returns:
@@ -82,10 +82,10 @@ def user_name() -> str:
 def _not_confirmed(
     gate: GateFile, why: str, refusal: Sequence[str], changes: list[Change], *, has_key: bool
 ) -> str | None:
-    """What stands against it; None if the person has confirmed."""
+    """Why the override is refused; None if the person has confirmed."""
     if not has_key and person.agent_mark() is None:
         return proof.lacks_key(gate.data_dir)
-    # What is decided stands last, next to the answer, and every name on a line of its own that it cannot leave.
+    # The decision stands last, next to the answer, and every name on a line of its own that it cannot leave.
     paths = sorted({change["path"] for change in changes})
     lines = ["The gate refuses:", *refusal, f"All that this lets through ({len(paths)}):"]
     lines += [f"  {path}" for path in paths] + [f"The reason that will be recorded: {why}"]

@@ -71,7 +71,7 @@ def _records(place: HookRepository, name: str) -> list[str]:
 
 
 def deliver(gate: GateFile) -> int:
-    """Tell the broker everything that waits, and forget it; what it refuses is set aside, never tried again.
+    """Send the broker every waiting request, and forget it; a refused one is set aside, never tried again.
 
     Returns:
         How many requests still wait, because no broker answers, or it lets us in only with an access token.

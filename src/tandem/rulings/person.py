@@ -105,12 +105,12 @@ def is_reviewer() -> bool:
 
 
 def settings_file() -> str:
-    """Where the name and the wishes of the person are who works here."""
+    """The file with the name and the wishes of the person who works here."""
     return os.path.join(os.environ.get("TANDEM_CONFIG_DIR") or platforms.config_dir(), "person.json")
 
 
 def is_quiet() -> bool:
-    """Whether the person wants agents to end their turns whatever becomes of their reviews."""
+    """Whether the person wants agents to end their turns no matter how their reviews stand."""
     try:
         with open(settings_file(), "rb") as file:
             return json.load(file)["quiet"] is True
@@ -123,7 +123,7 @@ def wait_seconds() -> float | None:
     if agent_mark() is None:
         return None
     limits = [_limit(*_LIMITS[name]) for name in clients() if name in _LIMITS]
-    # A part is left for what comes before and after the wait.
+    # A part is left for the work before and after the wait.
     return min(limits, default=_SHORTEST_SECONDS) * 5 / 6
 
 
@@ -166,7 +166,7 @@ def marked(request: dict[str, Any], folder: str) -> dict[str, Any]:
 
 
 def shared(own: Mapping[str, Any], proposal: Mapping[str, Any]) -> str | None:
-    """What an agent has in common with whoever made a proposal, in words; None if nothing."""
+    """What an agent has in common with a proposal's author, in words; None if nothing."""
     metadata = proposal["metadata"].get(ORIGIN)
     said = cast("dict[str, Any]", metadata) if isinstance(metadata, dict) else {}
     if own["session"] is not None and said.get("session") == own["session"]:
@@ -180,7 +180,7 @@ def shared(own: Mapping[str, Any], proposal: Mapping[str, Any]) -> str | None:
 
 
 def not_to_review(review_id: str, by: str) -> str:
-    """What an agent is told that wants to review what is its own."""
+    """The refusal for an agent that wants to review its own work."""
     return (
         f"{review_id} was proposed by {by}, and an agent does not review its own work. Stop, and tell your person:"
         f" tandem open {review_id}"
@@ -195,8 +195,8 @@ def hashed(text: str) -> str:
 def ask(question: str) -> str | None:
     """Put a question to the person at the terminal; the line they answered, or None if there is no terminal.
 
-    Standard input and output stay untouched: a hook's belong to git, and a pipe can say yes. None as well when
-    nobody answers in `ANSWER_SECONDS`.
+    Standard input and output stay untouched: a hook's belong to git, and a pipe can say yes. None as well without
+    an answer in `ANSWER_SECONDS`.
 
     Args:
         question: With everything that has to be known to answer it; nothing is added.
@@ -211,7 +211,7 @@ def ask(question: str) -> str | None:
         _write(terminal, question.encode("utf-8", "replace"))
         return _line(terminal)
     except OSError:
-        # Not in the foreground, or the terminal went away: nobody is there to answer.
+        # Not in the foreground, or the terminal went away: no person can answer.
         return None
     finally:
         os.close(terminal)
@@ -224,7 +224,7 @@ def refused(lines: Sequence[str], word: str) -> str | None:
 
     Args:
         lines: All that is decided, a line each. A name in one can neither leave its line nor colour the terminal.
-        word: What they have to type.
+        word: The word that they must type.
     """
     mark = agent_mark()
     if mark is not None:
@@ -232,7 +232,7 @@ def refused(lines: Sequence[str], word: str) -> str | None:
     answer = ask("\n".join(f"tandem: {visible_line(line)}" for line in lines))
     if answer is None:
         return "It takes a person at a terminal, and there is none here."
-    return None if answer == word else f"Not confirmed: what was typed is not '{word}'."
+    return None if answer == word else f"Not confirmed: the answer is not '{word}'."
 
 
 def _write(terminal: int, text: bytes) -> None:

@@ -2,7 +2,7 @@
 
 The file is that of the main working tree, also for a linked one and for folders inside: a working tree that an agent
 was given may lack it, or hold an older one. `.planning/workstreams/<name>/config.json` of the active workstream is
-merged over it. What stands there may loosen only where a person has trusted it (`rulings/trust.py`).
+merged over it. These files may loosen only where a person has trusted them (`rulings/trust.py`).
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ ENFORCED = {
     FOLLOWED: {_SOLO: FOLLOWED, STRICT: STRICT, PER_PLAN: FOLLOWED, OPTIMISTIC: OPTIMISTIC},
     REVIEWED: {STRICT: STRICT, PER_PLAN: PER_PLAN, OPTIMISTIC: OPTIMISTIC},
 }
-"""What an unapproved commit gets on a branch that is no base branch: `strict` refuses it, the others let it through."""
+"""The mode for an unapproved commit on a branch that is no base branch: `strict` refuses it, the others pass it."""
 
 RECORDED = (PER_PLAN, OPTIMISTIC)
 """The modes in which commits are recorded, so that a plan's can be rolled back."""
 
 FILE = ".planning/config.json"
-"""From the project's root, with slashes on every system: it is a name in the list of what is trusted."""
+"""From the project's root, with slashes on every system: it is a name in the list of trusted contents."""
 
 _WORKSTREAM = re.compile(r"(?!.*\.\.)[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 # GSD's own order; it names a session by the first of these that is set.
@@ -76,21 +76,21 @@ _SESSIONS = (
 
 
 class PlanningFile(NamedTuple):
-    """What the files say, or what of it holds.
+    """Tandem's settings as the files state them, or as they hold.
 
     Attributes:
         root: The working tree that has them: the main one, where there is one.
-        tandem_enabled: Whether GSD's steps put their work up for review. True also where the file is there and
+        tandem_enabled: Whether GSD's steps propose their work for review. True also where the file is there and
             cannot be read: that is no solo mode.
         granularity: `per_task` or `per_plan`.
         mode: `blocking` or `optimistic`.
         found: Whether there is a file at all.
         workstream: The active workstream whose file counts as well.
-        problems: What could not be understood, each with the file and what is allowed.
+        problems: The values that could not be understood, each with the file and the allowed values.
         sources: The files that were read, the nearest last.
         origins: For each of Tandem's keys that is set, the file that won.
-        reviewer_pool: What they say of the reviewer pool, as it is written.
-        refused: Once `effective` has said what holds: the keys whose value was not taken, for want of trust.
+        reviewer_pool: Their settings of the reviewer pool, as written.
+        refused: After `effective`: the keys whose value was not taken, for want of trust.
     """
 
     root: str
@@ -281,7 +281,7 @@ _READ: dict[str, tuple[Any, Any, str]] = {
     GRANULARITY: (PER_TASK, PER_TASK, f"write {' or '.join(GRANULARITIES)}. Until then it is {PER_TASK}"),
     MODE: (BLOCKING, BLOCKING, f"write {' or '.join(MODES)}. Until then it is {BLOCKING}"),
 }
-"""By key what it is where nothing is said, what it is where nonsense is, and what to write instead."""
+"""By key: its default, its value in place of an invalid one, and the advice on that."""
 _CHOICES = {GRANULARITY: GRANULARITIES, MODE: MODES}
 
 
@@ -298,11 +298,11 @@ def _words(error: Exception) -> str:
     return (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
 
 
-# A step of GSD where nobody reviews is answered by one look at local files, before anything heavy is imported.
+# A step of GSD without reviews is answered by one look at local files, before anything heavy is imported.
 
 STEPS = ("plan", "context", "task", "wave", "verification")
 DISABLED_WORD = "SOLO"
-DISABLED_REASON = "Nobody reviews here: tandem_enabled is false, and no gate refuses a commit on this branch."
+DISABLED_REASON = "There are no reviews here: tandem_enabled is false, and no gate refuses a commit on this branch."
 GO_ON = "Go on."
 
 
@@ -310,7 +310,7 @@ def is_disabled(settings: PlanningFile, gate: GateFile | None) -> bool:
     """Whether nothing is reviewed: the workflow does not submit anything, and no gate that is on would refuse.
 
     Args:
-        settings: What the project's files say.
+        settings: Those of the project's files.
         gate: The gate's switch, if it is on.
     """
     if settings.tandem_enabled or gate is None:
@@ -319,7 +319,7 @@ def is_disabled(settings: PlanningFile, gate: GateFile | None) -> bool:
 
 
 def disabled_answer(arguments: Sequence[str]) -> str | None:
-    """What a step prints for people where nobody reviews; None if somebody might, or more is asked than that.
+    """The words of a step for people where there are no reviews; None if there might be, or if more is asked.
 
     Args:
         arguments: The command line behind `tandem`.

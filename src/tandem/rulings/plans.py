@@ -19,10 +19,10 @@ FOLDER = ".planning"
 RECORDING = "record_commit"
 PHASE = r"(?P<phase>(?:[A-Z]+-)?\d+(?:\.\d+)*[A-Za-z]?)"
 NAME = re.compile(rf"{PHASE}-(?P<plan>\d+)-[A-Z]+\.md")
-"""Of a document that says by it which phase and plan it belongs to."""
+"""The name of a document, with its phase and plan."""
 
 PLAN = re.compile(r"(?:.+-)?PLAN\.md")
-# What is over, and what is no phase's: archived milestones, notes on the code, quick looks.
+# Folders of finished work or of no phase: archived milestones, notes on the code, quick looks.
 _PASSED_OVER = frozenset({"milestones", "archive", "codebase", "research", "spikes", "sketches", "debug", "tmp"})
 _MOST_FILES = 20_000
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)

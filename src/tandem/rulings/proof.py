@@ -1,4 +1,4 @@
-"""The proof that a person has answered: a keyed hash of what they let through, made by the process that asked.
+"""The proof that a person has answered: a keyed hash of their decision, made by the process that asked.
 
 The broker leaves the key in its data folder, readable for its user alone. Without the proof it takes no override, and
 nothing that loosens a gate. A person whose broker is on another machine seals with their access token instead. It holds
@@ -39,7 +39,7 @@ def key_file(data_dir: str) -> str:
 
 
 def keys(data_dir: str) -> dict[str, str]:
-    """What the person can seal with, by name: the broker's key, their access token; empty if they have neither."""
+    """The keys of the person's seal, by name: the broker's key, their access token; empty if they have neither."""
     found: dict[str, str] = {}
     try:
         with open(key_file(data_dir), encoding="ascii") as file:
@@ -59,7 +59,7 @@ def keys(data_dir: str) -> dict[str, str]:
 
 
 def lacks_key(data_dir: str) -> str:
-    """What to do where `keys` finds none."""
+    """The advice where `keys` finds none."""
     return (
         f"The broker takes this only with the proof that a person answered, and the key for it is not in"
         f" {key_file(data_dir)}. Start the broker of that folder, or set TANDEM_TOKEN to your own access token."
@@ -75,19 +75,19 @@ _SWITCH = ("since", "enabled", "branches", "accepted", "folder", "trusted", "rea
 
 
 def switch_facts(project: str, request: Mapping[str, Any]) -> list[object]:
-    """What is sealed of a `set_gate`; what it changes is named by `since`, so that it holds once."""
+    """The sealed facts of a `set_gate`; `since` names the gate that it changes, so that the proof holds once."""
     # As before there were these fields, for a proof that waits to be delivered.
     later = [stated for name in ("commits", "threshold") if (stated := request.get(name)) is not None]
     return ["set_gate", project, *(request.get(name) for name in _SWITCH), *later]
 
 
 def proved(gate: GateFile, project: str, **request: Any) -> dict[str, Any]:
-    """What `set_gate` is sent by a command that a person runs, with the proof as far as they can seal it.
+    """The request of `set_gate` by a command that a person runs, with the proof as far as they can seal it.
 
     Args:
         gate: The switch, for the key.
         project: The project.
-        request: The fields of the request, None for what is left out.
+        request: The fields of the request, None for one that is left out.
     """
     stated = {"project": project} | {name: value for name, value in request.items() if value is not None}
     made = prove(keys(gate.data_dir), switch_facts(project, stated))
@@ -99,10 +99,10 @@ _LOOSENS = (
     # A fact of a gate, whether more or less of it lets more through, whether also where the gate is off, in words.
     ("enabled", _OFF, False, "nothing that is committed would need an approval"),
     ("branches", _OFF, False, "{} would no longer be a base branch"),
-    ("branches", _ON, False, "{} would become a base branch, and what it holds by now would never be judged"),
+    ("branches", _ON, False, "{} would become a base branch, and its commits so far would never be judged"),
     ("accepted", _ON, False, "{} would be taken as it is, with all before it"),
     ("trusted", _ON, False, "{} would count in full"),
-    ("signers", _ON, True, "what is signed by {} would pass"),
+    ("signers", _ON, True, "content signed by {} would pass"),
     ("folders", _ON, True, "the gate that is on in {} would make way for another project's"),
     ("project", _ON, False, "another project's approvals would count: {}"),
     ("broker", _ON, False, "another broker would be asked: {}"),
@@ -119,13 +119,13 @@ PASSING = {REVIEWED: (), FOLLOWED: ("before their review",), FREE: ("before thei
 def loosened(
     before: Mapping[str, Iterable[str]], after: Mapping[str, Iterable[str]], *, is_on: bool = True
 ) -> list[str]:
-    """What a change lets more through a gate, a phrase each: a person decides it, at a terminal.
+    """How a change loosens a gate, a phrase each: a person decides it, at a terminal.
 
-    The one table of that. The broker looks up what it has on record, the commands what stands in the git folder.
+    The one table of that. The broker compares its record, the commands the record in the git folder.
 
     Args:
-        before: The gate as it is, by the names of the table; what is left out is not looked at.
-        after: The same of the gate as it would be.
+        before: The gate as it is, by the names of the table.
+        after: The same of the gate as it would be; a name that is left out is not compared.
         is_on: Whether the gate is on before.
     """
     found: list[str] = []
@@ -138,7 +138,7 @@ def loosened(
 
 
 def settled_facts(project: str, review_id: str, head: str, reason: str | None) -> list[object]:
-    """What is sealed where a person says that a review's rejection is settled."""
+    """The sealed facts where a person says that a review's rejection is settled."""
     return ["record_rollback", project, review_id, head, reason]
 
 

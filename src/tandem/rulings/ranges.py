@@ -1,10 +1,10 @@
 """Is everything in a range of commits approved?
 
-What counts is content. Beginning at commits whose content is known to be good, a commit's content is good when
-what it changes is approved: against its parent, or against any earlier good commit (then what lies between is approved
-together with it), or by amends that were approved one after the other; or when whatever was not approved is taken
-back. A merge that git makes by itself adds nothing to what it merges. A commit in between that is not good by itself
-never becomes a ground to stand on.
+Only content counts. Beginning at commits whose content is known to be good, a commit's content is good when its change
+is approved: against its parent, or against any earlier good commit (then the commits between are approved together with
+it), or by amends that were approved one after the other; or when all unapproved content is reverted. A merge that git
+makes by itself adds nothing to its sides. A commit in between that is not good by itself never becomes a ground to
+stand on.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     """Mode and blob of a path."""
 
     Entries = dict[str, tuple[Entry, Entry]]
-    """By path: what it was, and what it is."""
+    """By path: its entry before and after."""
 
 _TRIES = 300
 """Questions about commits taken together, beside one for each commit; beyond them the range is not approved."""
@@ -40,15 +40,14 @@ _POLICY = ".tandem/policy.toml"
 _RULES = frozenset(
     {_POLICY, ".tandem/checks.toml", "CODEOWNERS", *(f"{at}/CODEOWNERS" for at in (".github", ".gitlab", "docs"))}
 )
-"""What says how changes are judged where there is a policy. To leave it out is a change of it."""
+"""The files that say how changes are judged where there is a policy. Leaving one out changes it."""
 
 
 class UnapprovedContent:
-    """What is not approved at one commit, path by path: the last content that was good, and the present one.
+    """The unapproved content at one commit, path by path: the last content that was good, and the present one.
 
-    Taken back or approved later, it is settled. An approved change on other paths leaves it as it is; one that
-    touches it was approved on top of what was not, so it becomes a part of it. Never changed: a commit makes a new
-    one.
+    A later revert or approval settles it. An approved change on other paths leaves it as it is; one that touches it
+    was approved on top of unapproved content, so it becomes a part of it. Immutable: a commit makes a new one.
     """
 
     __slots__ = ("_entries",)
@@ -63,8 +62,8 @@ class UnapprovedContent:
         """The debt after a commit.
 
         Args:
-            changes: What it changes.
-            finding: What is known of that by itself.
+            changes: Its changes.
+            finding: The finding on these by themselves.
         """
         touched = any(change["path"] in self._entries for change in changes)
         if finding.passes and not touched:
@@ -83,7 +82,7 @@ class UnapprovedContent:
         return UnapprovedContent(entries)
 
     def less(self, paths: Iterable[str]) -> UnapprovedContent:
-        """What is left when the changes of these paths are approved as they are."""
+        """The content still unapproved when the changes of these paths are approved as they are."""
         settled = set(paths)
         return UnapprovedContent({path: entry for path, entry in self._entries.items() if path not in settled})
 
@@ -105,18 +104,18 @@ def _as_one(entries: Entries) -> list[Change]:
     ]
 
 
-_MERGE = CommitFinding("merge", "git makes the same of what it merges")
-_TAKEN_BACK = CommitFinding(ROLLBACK, "takes back what was not approved")
+_MERGE = CommitFinding("merge", "git makes the same merge of its sides")
+_TAKEN_BACK = CommitFinding(ROLLBACK, "reverts unapproved content")
 
 
 class CommitResult(NamedTuple):
-    """What is known of one commit.
+    """The result for one commit.
 
     Attributes:
         commit: Its id.
         subject: Of its message.
-        finding: What is known of its content.
-        dropped: Of a merge that passes, what it leaves out of what it merges, in words; empty if nothing.
+        finding: The finding on its content.
+        dropped: Of a merge that passes, the parts of its sides that it leaves out, in words; empty if none.
     """
 
     commit: str
@@ -145,7 +144,7 @@ def _stated(commit: Commit, finding: CommitFinding) -> CommitFinding:
 
 
 class Judgement(NamedTuple):
-    """What is known of a range.
+    """The result for a range.
 
     Attributes:
         passes: Whether the content at its end is approved.
@@ -157,7 +156,7 @@ class Judgement(NamedTuple):
 
 
 class RangeChecker:
-    """Judges ranges of one repository; what was asked once is remembered."""
+    """Judges ranges of one repository; remembers the answers to its questions."""
 
     def __init__(self, place: HookRepository, check: Check) -> None:
         self._place = place
@@ -190,7 +189,7 @@ class RangeChecker:
         tips: Collection[str] | None = None,
         earlier: Callable[[], Collection[str]] = tuple,
     ) -> Judgement:
-        """Judge what can be reached from `new` and not from `old`.
+        """Judge the commits that can be reached from `new` and not from `old`.
 
         Args:
             new: Id of the commit at the end.
@@ -198,7 +197,7 @@ class RangeChecker:
             without: Ids of commits that are taken as they are, with all their ancestors.
             tips: The only other commits that the range may begin at, whose content is good as a whole (that of their
                 ancestors need not be); None if it may begin at any commit that `old` and `without` reach.
-            earlier: Gives what the tips have been before, which is good as well; called only when it is needed.
+            earlier: Gives the former commits of the tips, which are good as well; called only when it is needed.
 
         Raises:
             TandemError: Git does not answer, or a commit is not there.
@@ -225,7 +224,7 @@ class RangeChecker:
         tips: Collection[str] | None,
         earlier: Callable[[], Collection[str]],
     ) -> Sequence[Commit]:
-        """The commits to judge, oldest first; a range that begins inside of what is known is followed further back."""
+        """The commits to judge, oldest first; a range that begins at an ancestor of a tip is followed further back."""
         starts = {*(tips or ()), *([] if old is None else [old])}
         found = git.commits(self._place, new, (*starts, *without))
         self._by = {commit.oid: commit for commit in found}
@@ -272,11 +271,11 @@ class RangeChecker:
     def _step(
         self, commit: Commit, names: set[str], good: dict[str, CommitFinding], before: UnapprovedContent
     ) -> tuple[CommitFinding | None, UnapprovedContent]:
-        """Whether a commit is good, and what is not approved at it if it is not."""
+        """The finding that makes a commit good, or None; and the unapproved content at it."""
         first = commit.first
         finding = self._merge(commit, names, good) or self._checks.finding(first, commit.oid)
         if finding.taken_back_by and self._was_taken_back_later(commit, names, finding.taken_back_by):
-            finding = CommitFinding("approved", "approved when it was made, and taken back since")
+            finding = CommitFinding("approved", "approved when it was made, and reverted since")
         if finding.passes and not before:
             return finding, UnapprovedContent()
         debt = before.after(self._checks.changes(first, commit.oid), finding)
@@ -297,7 +296,7 @@ class RangeChecker:
         return found >= set(reviews)
 
     def _merge(self, commit: Commit, names: set[str], good: dict[str, CommitFinding]) -> CommitFinding | None:
-        """A merge that adds nothing to its first parent but what is good, or that is one of its good sides as it is."""
+        """A merge that adds only good content to its first parent, or that is one of its good sides as it is."""
         if len(commit.parents) != _TWO:
             return None
         if not self._is_clean(commit):
@@ -308,7 +307,7 @@ class RangeChecker:
         return _MERGE if _sound(theirs, names, good) or self._is_good_side(ours, theirs, names) else None
 
     def _is_clean(self, commit: Commit) -> bool:
-        """Whether a merge of two is what git makes of it."""
+        """Whether a merge of two has the tree that git makes of it."""
         return len(commit.parents) == _TWO and self._merges.tree(*commit.parents) == commit.tree
 
     def _left_out(self, commit: Commit) -> list[tuple[str, list[str]]]:
@@ -317,17 +316,17 @@ class RangeChecker:
             return []
         sides = commit.parents
         if len(sides) > _TWO:
-            # A side that another one has within it says nothing by itself.
+            # A side that another one contains says nothing by itself.
             apart = git.run(self._place, ["merge-base", "--independent", *sides]).text.split()
             sides = tuple(side for side in sides if side in apart)
-        # Without a commit in common all that a side has is its own; of several, each says what matters.
+        # Without a common commit a side's whole content is its own; of several, any one serves.
         base = git.run(self._place, ["merge-base", "--octopus", *commit.parents], accept=(0, 1)).text or None
         differs = {side: {change["path"] for change in self._checks.changes(side, commit.oid)} for side in sides}
         back = {change["path"] for change in self._checks.changes(base, commit.oid)}
         found: list[tuple[str, list[str]]] = []
         for side in sides:
             kept = set[str].intersection(back, *(differs[other] for other in sides if other != side))
-            # What is like no side and not what was before was merged by hand.
+            # Content that equals neither a side nor the base was merged by hand.
             own = (change["path"] for change in self._checks.changes(base, side))
             paths = [path for path in own if path in differs[side] and path not in kept]
             found += [(side, paths)] if paths else []
@@ -338,14 +337,14 @@ class RangeChecker:
         return bool(git.run(self._place, ["ls-tree", "--name-only", commit, "--", _POLICY]).text)
 
     def rules_lost(self, old: str, new: str) -> CommitFinding | None:
-        """That a branch which goes back loses rules of its own, where that is not approved; else None."""
+        """The finding that a branch which goes back loses rules of its own without an approval; else None."""
         base = git.run(self._place, ["merge-base", old, new], accept=(0, 1)).text or None
         if base == old:
             return None
         return self._lost(old, new, {change["path"] for change in self._checks.changes(base, old)})
 
     def _lost(self, side: str, now: str, paths: Collection[str]) -> CommitFinding | None:
-        """That a commit is without the rules which a side has at some paths, where that is not approved; else None."""
+        """The finding that a commit lacks, without an approval, the rules which a side has at some paths; else None."""
         rules = _RULES.intersection(paths)
         if not rules or not self.has_policy(side):
             return None
@@ -358,13 +357,13 @@ class RangeChecker:
         return CommitFinding(UNAPPROVED, reason, paths=tuple((change["path"], reason) for change in lost))
 
     def _is_good_side(self, ours: str, theirs: str, names: set[str]) -> bool:
-        """Whether all that one side of a merge adds to what the other side has already is good."""
+        """Whether all that one side of a merge adds to the other side is good."""
         if (ours, theirs) not in self._sides:
             mine = self._reach(ours)
             added = self._reach(theirs) - mine
             side = [commit for commit in self._by.values() if commit.oid in added & names]
             outside = {parent for commit in side for parent in commit.parents} - added
-            # What it adds has to begin at commits of the other side, and at nothing else.
+            # Its own commits must begin at commits of the other side, and at nothing else.
             self._sides[ours, theirs] = outside <= mine and (not side or theirs in self._settle(side))
         return self._sides[ours, theirs]
 
@@ -396,7 +395,7 @@ class RangeChecker:
     def _nets(
         self, commit: Commit, names: set[str], good: dict[str, CommitFinding]
     ) -> Iterator[tuple[str | None, list[Change]]]:
-        """What changed since good commits on the line of first parents: the nearest ones, and where it begins."""
+        """The changes since good commits on the line of first parents: the nearest ones, and where it begins."""
         net: Entries = {}
         at: Commit | None = commit
         found = 0
@@ -415,7 +414,7 @@ class RangeChecker:
     def _by_other_parents(
         self, commit: Commit, names: set[str], good: dict[str, CommitFinding]
     ) -> CommitFinding | None:
-        """Against a good parent of a merge that is not the first, and against what the range replaces."""
+        """Against a good parent of a merge that is not the first, and against the commit that the range replaces."""
         grounds = [other for other in commit.parents[1:] if _sound(other, names, good)]
         if commit.oid == self._new and self._old is not None:
             grounds.append(self._old)
@@ -450,7 +449,7 @@ class RangeChecker:
         rows = [self._result(commit, good.get(commit.oid), covered.get(commit.oid)) for commit in inside]
         passes = self._new in good and all(row.passes for row in rows)
         if not passes and all(row.passes for row in rows):
-            reason = "it stands on content that is approved only together with what came after it"
+            reason = "it stands on content that is approved only together with later commits"
             last = rows[-1].finding._replace(verdict=UNAPPROVED, reason=reason)
             rows[-1] = rows[-1]._replace(finding=last)
         return Judgement(passes=passes, commits=rows)
@@ -458,7 +457,7 @@ class RangeChecker:
     def _result(self, commit: Commit, good: CommitFinding | None, covering: CommitFinding | None) -> CommitResult:
         finding = _stated(commit, good or self._row(commit, covering))
         left = self._left_out(commit) if finding.passes else []
-        # What a later commit has again is not lost.
+        # Rules that a later commit has again are not lost.
         lost = (self._lost(side, commit.oid, paths) and self._lost(side, self._new, paths) for side, paths in left)
         if (refused := next(filter(None, lost), None)) is not None:
             return CommitResult(commit.oid, commit.subject, refused)
@@ -468,7 +467,7 @@ class RangeChecker:
         return CommitResult(commit.oid, commit.subject, finding, dropped)
 
     def _covered(self, inside: Sequence[Commit], good: dict[str, CommitFinding]) -> dict[str, CommitFinding]:
-        """The commits that are good only as parts of a later one, with what is known of that."""
+        """The commits that are good only as parts of a later one, with its finding."""
         names = {commit.oid for commit in inside}
         covered: dict[str, CommitFinding] = {}
         for commit in inside:
@@ -481,9 +480,9 @@ class RangeChecker:
         return covered
 
     def _row(self, commit: Commit, covering: CommitFinding | None) -> CommitFinding:
-        """What is known of a commit that is no ground to stand on."""
+        """The finding on a commit that is no ground to stand on."""
         if covering is None and self._is_clean(commit):
-            return CommitFinding(_MERGE.verdict, f"{_MERGE.reason}; that is judged by itself")
+            return CommitFinding(_MERGE.verdict, f"{_MERGE.reason}; they are judged by themselves")
         finding = self._checks.finding(commit.first, commit.oid)
         if finding.passes or covering is None:
             return finding
@@ -501,14 +500,14 @@ def _in_words(side: str, paths: Sequence[str]) -> str:
 
 def _as_a_whole(finding: CommitFinding, since: str) -> CommitFinding:
     if finding.verdict == "empty":
-        return CommitFinding(ROLLBACK, f"takes back {since}")
+        return CommitFinding(ROLLBACK, f"reverts {since}")
     return CommitFinding(finding.verdict, f"{finding.reason}, together with {since}", finding.review_ids)
 
 
 def _part(whole: Commit, finding: CommitFinding) -> CommitFinding:
     is_left_out = finding.verdict == _MERGE.verdict and finding is not _MERGE
     if is_left_out or finding.verdict == ROLLBACK:
-        words = "left out by the merge" if is_left_out else "taken back by"
+        words = "left out by the merge" if is_left_out else "reverted by"
         return CommitFinding(ROLLBACK, f"{words} {whole.oid[:_SHORT]}")
     words = f"approved as a part of what ends with {whole.oid[:_SHORT]}"
     verdict = SIGNED if finding.verdict == SIGNED else "approved"

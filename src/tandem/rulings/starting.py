@@ -41,13 +41,13 @@ def answered(missed: Unreachable, config_dir: str, ends: float, ask: Callable[[]
         raise Unreachable(missed.location, missed.reason, f"It cannot be started: there is no folder {folder}. ")
     settings = os.environ.get("TANDEM_CONFIG_DIR") or platforms.config_dir()
     if os.path.realpath(settings) != os.path.realpath(config_dir):
-        # Neither whoever commits nor a git folder from elsewhere chooses by what settings it judges.
+        # Neither the committer nor a git folder from elsewhere chooses the settings that it judges by.
         other = f"It is not started from here: the gate's record has the settings in {config_dir}, not in {settings}. "
         missed.location.config_dir = config_dir
         raise Unreachable(missed.location, missed.reason, other)
-    # Git's variables say where a commit is made, which is nothing to a broker.
+    # Git's variables say where a commit is made, which does not concern a broker.
     environment = {name: value for name, value in without_secrets().items() if not name.startswith("GIT_")}
-    # Whoever commits sets the others: they must not say what the gate exempts.
+    # The committer sets the others: they must not say which paths the gate exempts.
     environment.pop("TANDEM_GATE_EXEMPT", None)
     began = told = time.monotonic()
     launched = None
@@ -55,7 +55,7 @@ def answered(missed: Unreachable, config_dir: str, ends: float, ask: Callable[[]
     try:
         with open(start_log(folder), "ab") as log:
             while True:
-                # One hook at a time starts it; whoever waits behind one that gives up tries in its place.
+                # One hook at a time starts it; if it gives up, one that waits behind it tries in its place.
                 is_first = launched is None and platforms.lock_file(log.fileno())
                 # Before it asks: it may have ended because another one was quicker.
                 has_ended, now = launched is not None and launched.has_ended(), time.monotonic()
@@ -80,7 +80,7 @@ def in_background(*command: str, data_dir: str) -> None:
     """Have a command of ours run, without waiting for it.
 
     Args:
-        command: What follows `tandem`.
+        command: The arguments of `tandem`.
         data_dir: The data folder that it works on.
 
     Raises:
@@ -94,7 +94,7 @@ def in_background(*command: str, data_dir: str) -> None:
 
 
 def _trouble(launched: Launch | None, seconds: float, has_ended: bool) -> str:  # noqa: FBT001 - the sentence needs it
-    """What became of a start, with the broker's last words."""
+    """The outcome of a start, with the broker's last words."""
     said = f"One was started and {'ended' if has_ended else f'did not answer within {seconds:.0f} s'}."
     words = launched.last_words() if launched is not None else ""
     return f"{said} It said ({launched.log}):\n{words}\n" if launched is not None and words else f"{said} "

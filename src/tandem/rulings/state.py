@@ -184,7 +184,7 @@ def find_enabled(folder: str) -> GateFile | None:
 
 
 def own_gate(path: str) -> GateFile | None:
-    """The gate that is on and has a file as its own: what is in its folder, and its hooks; None if none has.
+    """The enabled gate that owns a file, that is a file in its folder or one of its hooks; None if none does.
 
     Raises:
         GateUnreadable: Whether it is on cannot be read.

@@ -1,7 +1,7 @@
-"""What a person has trusted: contents of a repository's settings, each by its hash, kept outside of the repository.
+"""The contents of a repository's settings that a person has trusted, by hash, kept outside of the repository.
 
 `<configuration folder>/trusted.json` is written by `tandem trust` and read here. A file that cannot be read trusts
-nothing. What is trusted is a content in a place: a changed byte, another file or another project is asked about again.
+nothing. Trust is in one content in one place: a changed byte, another file or another project is asked about again.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def own_keys(content: bytes) -> dict[str, Any]:
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     if not isinstance(document, dict):
-        raise ValueError("it is not an object of JSON")  # noqa: TRY004 - one kind of error for whatever is wrong in it
+        raise ValueError("it is not an object of JSON")  # noqa: TRY004 - one kind of error for every problem in it
     stated = cast("dict[str, Any]", document)
     section: Any = stated.get(SECTION)
     places = (stated, cast("dict[str, Any]", section)) if isinstance(section, dict) else (stated,)
@@ -145,7 +145,7 @@ def trusts(config_dir: str, root: str, sources: Iterable[Source]) -> bool:
 
 
 def contents(config_dir: str, root: str) -> list[str]:
-    """What is trusted of one project, as the broker has it on record: SHA-256 and file."""
+    """The trusted contents of one project, as the broker has them on record: SHA-256 and file."""
     return [f"{one.sha256} {one.file}" for one in entries(config_dir) if same(one.root) == same(root)]
 
 
@@ -170,7 +170,7 @@ def parsed(content: bytes) -> tuple[Trusted, ...]:
             raise ValueError(f"it is not a list of version {VERSION}")
         listed = tuple(Trusted(**one) for one in document["trusted"])
     except (KeyError, TypeError, RecursionError) as error:
-        raise ValueError(f"it is no list of what is trusted ({type(error).__name__})") from error
+        raise ValueError(f"it is no list of trusted contents ({type(error).__name__})") from error
     if not all(isinstance(value, str) for one in listed for value in one):  # pyright: ignore[reportUnnecessaryIsInstance] - read from a file
         raise ValueError("one of its entries holds something else than texts")
     return listed

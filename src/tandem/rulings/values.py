@@ -1,5 +1,5 @@
 """`NamedTuple`, `cast` and hashes for modules that every hook imports: `typing` takes a third of a hook's start."""
-# ruff: noqa: ANN001, ANN002, ANN003, ANN201, ANN202, ANN204, D102, D103 - of what stands in for `typing` no type checker reads anything
+# ruff: noqa: ANN001, ANN002, ANN003, ANN201, ANN202, ANN204, D102, D103 - no type checker reads this stand-in for `typing`
 
 from __future__ import annotations
 
