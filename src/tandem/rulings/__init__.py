@@ -1,4 +1,4 @@
-"""What hooks, gate, setup, GSD, settings and commands share: the gate's switch, trust, and the rules for commits.
+"""Shared by hooks, gate, setup, GSD, settings and commands: the gate's switch, trust, and the rules for commits.
 
 Imports the standard library, `bridge`, `git` and `core` only, as every commit waits for these imports.
 """

@@ -38,7 +38,7 @@ class GateClient:
 
     Attributes:
         branch: The base branch that is updated; None if none is.
-        tips: What that has been before and during the update, if checks have to have run on one of these.
+        tips: Its commits before and during the update, if checks must have run on one of these.
         on_tip: Whether they have to; known after `get_gate`.
         starts: Whether a broker that does not run is still to be started.
     """

@@ -36,7 +36,7 @@ class Unreachable(Exception):
 
     Attributes:
         location: Where it was looked for.
-        reason: What went wrong.
+        reason: The failure, in words.
     """
 
     def __init__(self, location: BrokerLocation, reason: Exception | str, trouble: str = "") -> None:

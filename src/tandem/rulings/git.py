@@ -149,7 +149,7 @@ def empty_tree(place: HookRepository) -> str:
 
 
 def staged(place: HookRepository, base: str) -> list[Change]:
-    """What a commit of the index would change against a commit or tree.
+    """The changes that a commit of the index would make to a commit or tree.
 
     Raises:
         TandemError: There is no such base, or a path is unmerged.
@@ -182,7 +182,7 @@ def written_tree(place: HookRepository, index: str | None = None) -> str:
 
 
 def between(place: HookRepository, before: str, after: str) -> list[Change]:
-    """What changed from one commit or tree to another.
+    """The changes from one commit or tree to another.
 
     Raises:
         TandemError: One of them is not there.
@@ -310,8 +310,8 @@ class Commit(NamedTuple):
         parents: The ids of its parents, in order.
         tree: The id of its tree.
         subject: The first paragraph of its message, as one line.
-        reviews: What its `Tandem-Review` trailers say; a remark, never a proof.
-        signed: What its `Tandem-Signed` trailers say, which the broker verifies.
+        reviews: Its `Tandem-Review` trailers; a remark, never a proof.
+        signed: Its `Tandem-Signed` trailers, which the broker verifies.
     """
 
     oid: str
@@ -353,7 +353,7 @@ def commits(place: HookRepository, tip: str, without: Iterable[str] = ()) -> tup
 
 
 def mainline(place: HookRepository, old: str | None, new: str, limit: int = 999) -> list[str]:
-    """What a branch is before and during an update, newest first: the commits of first parents, and where it begins.
+    """A branch's commits before and during an update, newest first: those of first parents, and where it begins.
 
     Raises:
         TandemError: A commit is not there.
@@ -379,7 +379,7 @@ def known_commits(place: HookRepository, oids: Iterable[str]) -> list[str]:
 
 
 def differences(place: HookRepository, pairs: Sequence[tuple[str | None, str]]) -> list[list[Change]]:
-    """What changed between pairs of commits; from nothing where the first is None.
+    """The changes between pairs of commits; from nothing where the first is None.
 
     Raises:
         TandemError: A commit is not there.
@@ -502,7 +502,7 @@ def remote_tips(place: HookRepository, where: str, *refs: str) -> dict[str, str]
 
 
 def followed(place: HookRepository, name: str) -> tuple[str, str] | None:
-    """What a remote-tracking branch follows: a remote's name, and the ref's full name there.
+    """The ref that a remote-tracking branch follows: the remote's name, and the ref's full name there.
 
     Args:
         place: The repository here.

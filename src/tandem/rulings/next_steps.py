@@ -255,7 +255,7 @@ def _on_policy_or_ground(status: Mapping[str, Any], again: str) -> list[str] | N
 
 
 def commands(status: Mapping[str, Any]) -> list[str]:  # noqa: PLR0911, C901 - one case an action reads best
-    """What to do next in a shell, a line each.
+    """The next steps in a shell, a line each.
 
     Where a command was run that is run again until its change is committed, that is the way on.
     """
@@ -310,7 +310,7 @@ def _sent(status: Mapping[str, Any], name: str) -> str:
 
 
 def _operations_on_ground(status: Mapping[str, Any]) -> str | None:
-    """What to do next where it depends on what the round is or stands on; None elsewhere."""
+    """The next step where it depends on the round's content or base; None elsewhere."""
     review_id = status["review_id"]
     waiting = f"get_review_status with review_id={review_id} and wait=true"
     match status["next_action"]:
@@ -353,7 +353,7 @@ def _on_findings(status: Mapping[str, Any]) -> str:
 
 
 def operations(status: Mapping[str, Any]) -> str:  # noqa: PLR0911, C901 - as above
-    """What to do next with operations, in a sentence or two."""
+    """The next step with operations, in a sentence or two."""
     review_id, patch_id, checks = status["review_id"], status.get("counter_patch_id"), status.get("checks")
     waiting = f"get_review_status with review_id={review_id} and wait=true"
     if (special := _operations_on_policy(status) or _operations_on_ground(status)) is not None:

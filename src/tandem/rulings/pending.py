@@ -1,4 +1,4 @@
-"""What the broker could not be told when it happened: kept in the common git folder, delivered at the next occasion.
+"""Requests that did not reach the broker at once: kept in the common git folder, delivered at the next occasion.
 
 One request a file in `tandem/pending/`, in the order of their names. Each is of a kind whose repetition has one
 effect, so that two processes that deliver at once, or one that ends in the middle, do no harm.
@@ -26,7 +26,7 @@ FOLDER = "pending"
 REFUSED_FOLDER = "undeliverable"
 SUBMITTING = "create_review"
 _KEPT = ("override_gate", "record_commit", "set_gate", SUBMITTING)
-"""What hooks and `tandem gate off` keep; nothing else is delivered."""
+"""The operations that hooks and `tandem gate off` keep; nothing else is delivered."""
 
 _SEAL = "seal"
 _ENDING = ".json"
@@ -38,7 +38,7 @@ def keep(place: HookRepository, operation: str, arguments: dict[str, Any], agent
 
     Args:
         place: The repository.
-        operation: What to call.
+        operation: Its name.
         arguments: With what, the project aside.
         agent: On whose behalf; None for the hook itself.
 
@@ -143,7 +143,7 @@ def _set_aside(place: HookRepository, file: str, request: dict[str, Any], why: s
 
 
 def refused(place: HookRepository) -> list[str]:
-    """What the broker has refused of what waited: each file with the reason, oldest first."""
+    """The waiting requests that the broker has refused: each file with the reason, oldest first."""
     files = _records(place, REFUSED_FOLDER)
     return [visible_line(f"{file}: {_reason(file.removesuffix(_ENDING) + _REASON)}") for file in files]
 

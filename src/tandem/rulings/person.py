@@ -95,7 +95,7 @@ def clients() -> list[str]:
 
 
 def agent_name() -> str | None:
-    """What the agent that runs this command is called where it does not say itself; None if none does."""
+    """The default name of the agent that runs this command; None if no agent does."""
     return os.environ.get(_REVIEWER) or next(iter(clients()), None)
 
 
@@ -166,7 +166,7 @@ def marked(request: dict[str, Any], folder: str) -> dict[str, Any]:
 
 
 def shared(own: Mapping[str, Any], proposal: Mapping[str, Any]) -> str | None:
-    """What an agent has in common with a proposal's author, in words; None if nothing."""
+    """The link between an agent and a proposal's author, in words; None if there is none."""
     metadata = proposal["metadata"].get(ORIGIN)
     said = cast("dict[str, Any]", metadata) if isinstance(metadata, dict) else {}
     if own["session"] is not None and said.get("session") == own["session"]:

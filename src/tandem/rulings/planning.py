@@ -112,7 +112,7 @@ class PlanningFile(NamedTuple):
 
 
 def effective(planning: PlanningFile, *, trusted: bool) -> PlanningFile:
-    """What holds: `per_plan` and `optimistic` only when the files that say so are trusted."""
+    """The settings that hold: `per_plan` and `optimistic` only when the files that say so are trusted."""
     if trusted:
         return planning
     asked = ((GRANULARITY, planning.granularity, PER_TASK), (MODE, planning.mode, BLOCKING))
@@ -121,7 +121,7 @@ def effective(planning: PlanningFile, *, trusted: bool) -> PlanningFile:
 
 
 def read(folder: str) -> PlanningFile:
-    """What the project that a folder belongs to says; never fails: `problems` says why something does not count."""
+    """The settings of the project of a folder, as stated; never fails: `problems` says why something does not count."""
     return _read_at(project_root(folder))
 
 
@@ -170,7 +170,7 @@ def base_branch(gate: GateFile, branch: str | None) -> str | None:
 
 
 def enforcement(gate: GateFile, branch: str | None) -> str:
-    """What an unapproved commit on a branch gets, by `ENFORCED`; `strict` on a base branch.
+    """The mode for an unapproved commit on a branch, by `ENFORCED`; `strict` on a base branch.
 
     The gate itself, and the project's trusted settings where the gate is `reviewed`, loosen.
 

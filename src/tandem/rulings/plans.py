@@ -58,7 +58,7 @@ def with_task(
     Args:
         place: The repository.
         belongs: The `phase`, `plan` and `task` that somebody said.
-        paths: What the commit changes.
+        paths: Those that the commit changes.
         parent: The commit before it; None if it is the first.
 
     Raises:

@@ -82,7 +82,7 @@ _NEVER_CHECKS_ALONE = compiled(
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What the rules ask about a change.
+    """The facts of a change that the rules ask about.
 
     Attributes:
         changes: The entries of its raw difference; empty where no repository is known, and of a plan.
@@ -153,7 +153,7 @@ def in_words(word: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Requirements:
-    """What a change needs.
+    """The requirements of a change.
 
     Attributes:
         needs: In the order checks, agents, review, owner, person.
@@ -316,7 +316,7 @@ class Policy:
     carry: str = SAME
 
     def requirements(self, facts: Facts) -> Requirements:
-        """What a change needs."""
+        """The requirements of a change."""
         rules = [rule for rule in self.rules if rule.concerns(facts)]
         names_owners = any(OWNER in rule.needs for rule in self.rules)
         gathered = _Gathered(_OWN_WITH_OWNERS if names_owners else _OWN)
@@ -355,7 +355,7 @@ class Policy:
 
 @dataclass(slots=True)
 class _Gathered:
-    """What the paths of a change need, path by path."""
+    """The requirements of a change's paths, path by path."""
 
     own: re.Pattern[str]
     """The paths that say how changes are judged."""

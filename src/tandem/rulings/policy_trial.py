@@ -55,7 +55,7 @@ def commits(
     some = [] if limit is None else [f"--max-count={limit}"]
     without = [] if start is None else [f"^{start}"]
     options = ["--first-parent", "--parents", "--encoding=UTF-8", f"--format={_FORMAT}", *some]
-    # What a commit-graph file says of parents is not asked.
+    # Ignores the parents in a commit-graph file.
     listed = git.run(place, ["-c", "core.commitGraph=false", "rev-list", *options, end, *without, "--"]).stdout
     return [_commit(record) for record in listed.decode("utf-8", "replace").split("\0\n")[:-1]]
 

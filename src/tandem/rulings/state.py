@@ -31,7 +31,7 @@ ROLLBACK_NOTE = "rollback.json"
 
 FREE, FOLLOWED, REVIEWED = "free", "followed", "reviewed"
 COMMITS = (FREE, FOLLOWED, REVIEWED)
-"""What a gate makes of an unapproved commit on a branch that is no base branch, the loosest first."""
+"""How a gate treats an unapproved commit on a branch that is no base branch, the loosest first."""
 
 COMMITS_WORDS = {
     FREE: "on other branches they pass, and are reviewed before a base branch takes them",
@@ -115,14 +115,14 @@ class GateFile:
         return max(self.commits, self.at_least, key=COMMITS.index)
 
     def here(self) -> dict[str, Any]:
-        """What the broker holds against its record of this gate."""
+        """The facts that the broker compares with its record of this gate."""
         trusted = trust.contents(self.config_dir, self.root)
         # The strictest is never looser than the record, and an older broker has no such field.
         looser = {} if self.commits == REVIEWED else {"commits": self.commits}
         return {"folder": self.place.common_dir, "branches": [*self.branches], "trusted": trusted, **looser}
 
     def facts(self) -> dict[str, Any]:
-        """What the file holds."""
+        """The content of the file."""
         kept = {name: value for name, value in vars(self).items() if name not in {"place", "at_least"}}
         return {"version": VERSION} | kept
 

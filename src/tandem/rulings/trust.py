@@ -52,7 +52,7 @@ class Trusted(NamedTuple):
     Attributes:
         root: The project's root (its main working tree).
         file: The file in it, with slashes.
-        sha256: What `digest` gave for its content.
+        sha256: The `digest` of its content.
         at: When, ISO 8601 in UTC.
         by: Who, as the system calls them.
     """
