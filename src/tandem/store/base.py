@@ -1,7 +1,7 @@
 """What the two databases have in common: the unit of work, and how a store is asked to run one.
 
 StoreError
-├── Conflict    a unit broke a constraint of the database (unique, foreign key, not null, check)
+├── Conflict    a unit broke a constraint of the database (unique, foreign key, check, required value)
 └── RunAgain    others were in the way; no caller sees it
     └── RunAlone
 """
@@ -31,7 +31,7 @@ T = TypeVar("T")
 Row = tuple[Any, ...]
 
 REREAD: Final = 2**63 - 1
-"""A notice that means "you may have missed some": read the log again, whatever your cursor."""
+"""A notice that means "you may have missed some": read the log again from any cursor."""
 
 HIDDEN_ERROR: Final = "a unit of work hid an error of one of its statements; nothing of it was kept"
 
@@ -58,7 +58,7 @@ class RunAlone(RunAgain):
 class Unit(ABC):
     """One transaction, as its function sees it: synchronous, in one thread, and gone afterwards.
 
-    An error of a statement ends the unit: let it pass, and use `ON CONFLICT` for what may happen. A
+    An error of a statement ends the unit: let it pass, and use `ON CONFLICT` for expected conflicts. A
     function must depend on nothing but its arguments and the database, since it may be run again.
 
     Attributes:
@@ -193,17 +193,17 @@ class Store(ABC):
     def write(self, fn: Callable[[Unit], T], *, works_on: tuple[str, ...] = ()) -> Coroutine[Any, Any, T]:
         """Run `fn` in a transaction; when this returns, it is committed.
 
-        With the names of what it works on, such as a review's id, others may write at the same time that say so too:
-        units that share a name one after the other, all others in any order, their statements mixed and perhaps in one
-        transaction. What such a unit decides may rest on the rows of these names that it has locked, on what it
-        inserts under them, and on what only units write that name nothing: nothing else stays as it was seen.
+        Units that declare `works_on`, such as a review's id, may run concurrently, their statements mixed and perhaps
+        in one transaction; units that share a name run one after another. Such a unit may base its decisions on rows
+        of these names that it has locked or inserted, and on rows that only units without `works_on` write: all
+        others may change after it read them.
 
         If the awaiting task is cancelled before the unit began it never runs; later it is completed.
 
         Raises:
             Conflict: A constraint of the database was broken.
             Unavailable: The database cannot do it now, or is silent; retryable unless it may have been done.
-            Exception: Whatever `fn` raised; its unit was rolled back, and no other.
+            Exception: Raised by `fn`; its unit was rolled back, and no other.
         """
         return self._run(fn, self._inbox_of(works_on), "store.write", works_on)
 
@@ -212,7 +212,7 @@ class Store(ABC):
 
         Raises:
             Unavailable: The database cannot be read now, or is silent.
-            Exception: Whatever `fn` raised.
+            Exception: Raised by `fn`.
         """
         return self._run(fn, self._reads, "store.read")
 
@@ -280,7 +280,7 @@ class Store(ABC):
 
     async def close(self) -> None:
         """Finish what waits, end the threads, leave the database tidy."""
-        # Shielded: half a close would leave threads behind that nobody ends.
+        # Shielded: half a close would leave threads running for ever.
         await asyncio.shield(asyncio.to_thread(self.close_blocking))
 
     def open_blocking(self) -> None:
@@ -303,7 +303,7 @@ class Store(ABC):
                 self._stop()
 
     def statistics(self) -> StoreStatistics:
-        """What was done so far; for metrics and tests."""
+        """Counts of all work so far; for metrics and tests."""
         total = StoreStatistics(*map(sum, zip(*map(astuple, self._done), strict=True)))
         return replace(total, waiting=sum(queue.waiting() for queue in self._queues))
 
@@ -331,7 +331,7 @@ class Store(ABC):
         """
 
     def _inbox_of(self, works_on: tuple[str, ...]) -> WorkQueue:
-        """Where units that write wait, by what they work on."""
+        """The queue of units that write, by their `works_on`."""
         del works_on
         return self._writes
 

@@ -48,7 +48,7 @@ _SETTINGS: Final = {
     "lock_timeout": "10s",
     "statement_timeout": "30s",
     "idle_in_transaction_session_timeout": "5s",
-    # The server, too, is to notice within seconds that a broker's machine has vanished, which may hold locks.
+    # The server, too, must notice within seconds that a broker's machine has vanished, which may hold locks.
     "tcp_keepalives_idle": "10",
     "tcp_keepalives_interval": "3",
     "tcp_keepalives_count": "3",
@@ -57,7 +57,7 @@ _SETTINGS: Final = {
 _SET_UP: Final = "SELECT set_config(key, value, false) FROM json_each_text($1::json)"
 _COMMIT_WAITS: Final[dict[str, LiteralString]] = {
     "normal": "SET synchronous_commit = off",
-    # Only lifted where it is off: a server that waits for its copies is to go on doing so.
+    # Only lifted where it is off: a server that waits for its replicas must go on doing so.
     "full": "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'",
 }
 
@@ -165,14 +165,14 @@ class AdvisoryLocks:
     def _release(self, holder: Pipeline) -> None:
         with self._guard:
             self._holders.discard(holder)
-        # Said before the connection ends: the server notices an end some time after `close` returns, and whoever
-        # asks next would find the lock still held. A broken connection has none, nor has one that `end` closes.
+        # Said before the connection ends: the server notices an end some time after `close` returns, and the next
+        # to ask would find the lock still held. A broken connection has none, nor has one that `end` closes.
         with suppress(psycopg.Error, ValueError):
             holder.ask(("SELECT pg_advisory_unlock_all()",), seconds=TIMEOUT_SECONDS)
         holder.close()
 
     def _release_unused(self, attempt: asyncio.Future[Pipeline | None]) -> None:
-        """Let go of a lock that came when nobody waited for it any more."""
+        """Release a lock that was granted after its waiter had gone."""
         if not attempt.cancelled() and attempt.exception() is None and (holder := attempt.result()) is not None:
             # The event loop calls this, and a server that is silent would hold it up.
             attempt.get_loop().run_in_executor(None, self._release, holder)
@@ -182,7 +182,7 @@ CHANNEL: Final = "tandem_events"
 _FIRST_PAUSE_SECONDS: Final = 0.1
 _LONGEST_PAUSE_SECONDS: Final = 5.0
 _MOST_WORDS: Final = 100
-"""Of a notice, which PostgreSQL takes up to 8,000 bytes. What it does not say is found in the log a little later."""
+"""Of a notice, which PostgreSQL takes up to 8,000 bytes. The rest is found in the log a little later."""
 
 _log = logging.getLogger(__name__)
 
@@ -215,7 +215,7 @@ class Listener:
 
     def end(self) -> None:
         """Tell the thread to end; from any thread."""
-        # In this order: a thread that sees that it is to end closes the socket.
+        # In this order: a thread that sees `_ending` closes the socket.
         self._wake.send(b"\0")
         self._ending.set()
 
@@ -226,7 +226,7 @@ class Listener:
             try:
                 if self._connection is None:
                     self._connection = self._listen()
-                    # Whatever was said while nobody listened is lost.
+                    # Notices sent before this connection listened are lost.
                     self._delivery.deliver((), REREAD)
                 pause_seconds = _FIRST_PAUSE_SECONDS
                 self._hear(self._connection)

@@ -1,4 +1,4 @@
-"""The one way in which a service writes, and waits, and what it needs for that."""
+"""The one way in which a service writes, and waits, and the context that this needs."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ async def transact(
         services: The services.
         caller: Who asks, and under which key.
         work: What to do.
-        kept: What is stored of the answer for a repetition: one with secrets is kept without them.
-        works_on: The names of what it works on, if others may write meanwhile; see `Store.write`.
+        kept: Maps the answer to the one stored for a repetition: secrets are not kept.
+        works_on: Names that let others write meanwhile; see `Store.write`.
 
     Raises:
         Replayed: The key was used with the same body before.

@@ -117,7 +117,7 @@ class EventKind(StrEnum):
     """Its process has ended, or was lost with its supervisor. `quick` says that it failed at once."""
     REVIEWER_OUTCOME = "reviewer_outcome"
     """A run ended: `outcome`, `review_id`, `reason`, and where they are known the seconds, tokens and cost. A verdict
-    may have two: one with its own transaction, one with what it used up.
+    may have two: one with its own transaction, one with the run's usage.
     """
     SESSION_OPENED = "session_opened"
     """A role opened a session with its key. No event contains the token."""
@@ -138,7 +138,7 @@ class EventKind(StrEnum):
     PROJECT_REGISTERED = "project_registered"
     """A project was registered for a folder, or its folder was forgotten."""
     CHECKS_REQUESTED = "checks_requested"
-    """Checks of a round are to be run, for the first time or again; `checks` has their names."""
+    """Checks of a round were requested, for the first time or again; `checks` has their names."""
     CHECK_STARTED = "check_started"
     """A check runs: on which `tree`, and by which `runner`."""
     CHECK_FINISHED = "check_finished"
@@ -174,15 +174,15 @@ class EventKind(StrEnum):
     WEBHOOK_REMOVED = "webhook_removed"
     """The receiver gets nothing any more."""
     CONTENTS_REMOVED = "contents_removed"
-    """The setting `retention_days` removed a closed review's contents, or an archived cycle's payloads. `chain` is over
-    what is left of its `events` up to number `last`.
+    """The setting `retention_days` removed a closed review's contents, or an archived cycle's payloads. `chain` covers
+    the remains of its `events` up to number `last`.
     """
     CHECKPOINT = "checkpoint"
     """One hash over all events since the last checkpoint: no whole review can vanish unnoticed."""
 
 
 REMOVED = '{"removed":true}'
-"""The data of an event whose contents were removed. Its hash is still that of what it said, in the chains."""
+"""The data of an event whose contents were removed. Its hash in the chains is still that of the original data."""
 
 
 class Event(NamedTuple):
@@ -193,7 +193,7 @@ class Event(NamedTuple):
             everywhere; see `Unit.settled`.
         at: Microseconds since the epoch, UTC.
         project: The project it belongs to; empty for the log's own.
-        subject: What it happened to: a review's id, `cycle:<id>`, `session:<id>`, `key:<project>/<workflow>/<role>`,
+        subject: The thing changed: a review's id, `cycle:<id>`, `session:<id>`, `key:<project>/<workflow>/<role>`,
             `project:<name>`, `pool:<supervisor>`, `reviewer:<id>`, `gate:<project>`, `override:<project>/<id>`,
             `commit:<project>/<id>`, `landing:<id>`, `webhook:<id>`, or `log`.
         actor: Who did it.
@@ -226,7 +226,7 @@ class Event(NamedTuple):
 
     @property
     def is_of_review(self) -> bool:
-        """Whether it happened to a review; whatever else has a prefix in its name."""
+        """Whether it happened to a review; all other subjects have a prefix in their names."""
         return ":" not in self.subject and self.subject != LOG_SUBJECT
 
     @property
@@ -260,7 +260,7 @@ def sealed_value(seal: Seal, value: str) -> str:
 
 
 def unkeyed(content: bytes) -> str:
-    """The hash of events from before hashes were keyed, which whoever has the database can make too."""
+    """The hash of events from before hashes were keyed, which anyone with the database can make too."""
     return hashlib.sha256(content).hexdigest()
 
 

@@ -41,7 +41,7 @@ _find_hash = Statement(select(_e.hash).where(_e.seq == bindparam("seq")))
 _FILTERS = ("project", "subject", "kind", "actor")
 _INDEXED = ("project", "subject")
 SCAN_LIMIT = 5_000
-"""Events that one page looks through at most where it is filtered by what has no index."""
+"""Events that one page looks through at most where a filter has no index."""
 
 
 @cache
@@ -82,7 +82,7 @@ class Head(NamedTuple):
     auth: str = ""
 
     def cursor_ids(self) -> dict[str, int]:
-        """How cursors name this log, oldest name first, and up to which event it has what they were made for."""
+        """How cursors name this log, oldest name first, each with the newest event that a cursor of it may cover."""
         found: dict[str, int] = {}
         name = self.log_id
         for epoch in self.epochs.split():
@@ -145,7 +145,7 @@ def head(unit: Unit) -> tuple[str, int, int]:
 
 
 def find_settled(unit: Unit) -> int:
-    """`Unit.settled`, as far as it can be told with an effort: whatever goes on in other databases of the server."""
+    """`Unit.settled`, found by a slower query that leaves out transactions in other databases of the server."""
     if unit.dialect != "postgresql":
         return FOREVER
     return max(unit.settled, place_before(read_head(unit).seq, unit.value(_find_settled)))
@@ -186,7 +186,7 @@ def newest_of(unit: Unit, project: str) -> int:
 
 
 def lock(unit: Unit) -> None:
-    """Let nobody else write before this transaction ends: for decisions on what is not there yet."""
+    """Block all other writers until this transaction ends: for decisions on rows that do not exist yet."""
     unit.be_alone()
 
 
@@ -213,7 +213,7 @@ def list_scanned(
 
 
 def list_newest(unit: Unit, limit: int, *, until: int = FOREVER, **filters: str | None) -> list[Event]:
-    """The newest events, oldest first; filtered by what has no index, of the newest `SCAN_LIMIT` ones."""
+    """The newest events, oldest first; where a filter has no index, of the newest `SCAN_LIMIT` ones."""
     params = _given(filters)
     end = _find_scan_end(unit, params, after=0, newest_first=True)
     statement = _page(tuple(params), newest_first=True)

@@ -15,7 +15,7 @@ from tandem.store.statement import Statement, insert_if_new
 
 PLAIN = "sent:"
 SEALED = "sealed:"
-"""How hashes of what was sent begin, those of requests or answers with a secret the second way."""
+"""How hashes of requests begin; the second where the request or its answer has a secret."""
 _i = tables.idempotency.c
 _SAME: Final = ("principal", "project", "operation", "key")
 _same = tuple(_i[name] == bindparam(f"of_{name}") for name in _SAME)
@@ -49,7 +49,7 @@ def find(unit: Unit, key: Key) -> str | None:
 
 
 def find_first(unit: Unit, key: Key) -> str | None:
-    """As `find`, in a transaction that is to use the key if no other one has: one after the other."""
+    """As `find`, but locks the key first: for a transaction that will use it if no other one has."""
     unit.lock(key.name)
     return find(unit, key)
 

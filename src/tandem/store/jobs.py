@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _OF_ITS_TIME = 0.9
-"""What comes to its turn later than that is not begun: it would be late, and undo what shares its transaction."""
+"""A job whose turn comes later than that is not begun: it would be late, and roll back others in its transaction."""
 
 
 _JOB, _END = "job", "end"
@@ -29,9 +29,9 @@ lane: ContextVar[str] = ContextVar("lane", default="")
 
 
 def outcome_unknown(reason: str) -> Unavailable:
-    """For a commit of which nobody knows whether it came about: only with a key may the same call be sent again."""
+    """For a commit whose outcome is unknown: only with a key may the same call be sent again."""
     error = Unavailable(
-        f"{reason}, so that nobody knows whether this was done. Look before you send it again, or send it with an"
+        f"{reason}, so it is unknown whether this was done. Look before you send it again, or send it with an"
         " idempotency_key in the first place."
     )
     error.retryable = False
@@ -39,7 +39,7 @@ def outcome_unknown(reason: str) -> Unavailable:
 
 
 class Job:
-    """One unit of work and whoever waits for its answer.
+    """One unit of work and the caller that waits for its answer.
 
     Attributes:
         deadline: When its caller is answered at the latest, by `time.monotonic`.
@@ -84,7 +84,7 @@ class Job:
         return not self.answer.done() and monotonic() < self._begin_by
 
     def limit(self, seconds: float) -> asyncio.TimerHandle:
-        """Have it answered after so long, whatever became of it; only in its caller's event loop."""
+        """Have it answered after so long, done or not; only in its caller's event loop."""
         now = monotonic()
         self.deadline, self._begin_by = now + seconds, now + _OF_ITS_TIME * seconds
         return asyncio.get_running_loop().call_later(seconds, self._give_up, seconds)
@@ -104,7 +104,7 @@ class Job:
         return not self.is_late
 
     def start_over(self) -> None:
-        """Forget what came of it: nothing of that was kept."""
+        """Forget the result or error: the transaction was rolled back."""
         self.result = self.error = None
         self._is_committing = False
 
@@ -129,12 +129,12 @@ class WorkQueue:
     """
 
     def __init__(self, limit: int) -> None:
-        # One sign for each job, and one for each thread that is to end.
+        # One sign for each job, and one for each thread that must end.
         self._signs: SimpleQueue[str] = SimpleQueue()
         self._lanes: dict[str, deque[Job]] = {}
         self.limit = limit
         self._open = False
-        # Without it a job could slip in behind the last thread's end, and nobody would ever answer it.
+        # Without it a job could slip in behind the last thread's end and never be answered.
         self._door = threading.Lock()
 
     def put(self, job: Job) -> None:
@@ -237,7 +237,7 @@ class Completions:
         self._listeners = (*self._listeners, (asyncio.get_running_loop(), fn))
 
     def deliver(self, jobs: Iterable[Job], notice: int = 0, subjects: Collection[str] = ()) -> None:
-        """Answer the jobs and pass the notice on, with what it says that has events; from any thread."""
+        """Answer the jobs and pass the notice on, with the subjects that have events; from any thread."""
         loops: dict[asyncio.AbstractEventLoop, list[Job]] = {}
         for job in jobs:
             if job.loop is None:

@@ -33,7 +33,7 @@ _TRUSTED: Final = 20
 
 
 class KnownLog(NamedTuple):
-    """What is known of a database's log outside of the database: which it is, and its newest checkpoint, 0 if none."""
+    """A record of a database's log outside of the database: which it is, and its newest checkpoint, 0 if none."""
 
     log_id: str
     seq: int
@@ -53,7 +53,7 @@ class Record:
         self._database = database
 
     def find(self, log_id: str | None) -> KnownLog | None:
-        """What is known of the database; None if no broker of this folder worked on it. Blocks for the disk.
+        """The record of the database; None if no broker of this folder worked on it. Blocks for the disk.
 
         Args:
             log_id: The log that it has, by which it is known under another URL too: moved, or put back elsewhere.
@@ -64,7 +64,7 @@ class Record:
         return self.as_of_now()(log_id)
 
     def as_of_now(self) -> Callable[[str | None], KnownLog | None]:
-        """`find` in what is known now: whatever a later snapshot of the database lacks of that is missing.
+        """`find` in the records as of now: if a later snapshot of the database lacks some of that, it was lost.
 
         Raises:
             ConfigInvalid: The file holds something else, or cannot be read.
@@ -116,7 +116,7 @@ class Record:
         """The refusal of a database that is not the one that is known."""
         return ConfigInvalid(
             f"The database {self._database} {what}, and there was one that a broker of this data folder worked on. Put"
-            f" it back, or restore a copy. To begin anew and lose what it had, delete {self.path} and start again.",
+            f" it back, or restore a copy. To begin with an empty one, delete {self.path} and start again.",
             setting="database_url",
         )
 
@@ -259,7 +259,7 @@ def covered_by(event: Event) -> int:
 
 
 def write_checkpoint(unit: Unit, now_us: int, *, last_one_too: bool = False) -> Event | None:
-    """Chain what came since the last checkpoint into a new one; None if nothing did.
+    """Chain the events since the last checkpoint into a new one; None if there are none.
 
     With `last_one_too` it is written for the last checkpoint alone, too, which else waits for company.
     """
@@ -275,9 +275,9 @@ def _cover(since: int, covered: list[Event]) -> dict[str, Any]:
 
 
 def _uncovered(unit: Unit) -> tuple[str, int, list[Event]]:
-    """The hash of the last checkpoint, where its cover ends, and what came after that."""
+    """The hash of the last checkpoint, where its cover ends, and the events after that."""
     head = events.read_head(unit)
-    # Not as the head says: the log itself, whose hashes nobody else can make, says where the last one ended.
+    # Not as the head says: the log itself, whose hashes only the broker can make, says where the last one ended.
     last = next(
         (
             event

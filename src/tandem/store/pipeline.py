@@ -1,7 +1,7 @@
 """Statements on one connection to PostgreSQL: many in one round trip, each prepared once.
 
 On psycopg's interface to the client library, whose functions they share, rather than on its cursors: those look for
-types, plans and formats at each statement anew, which took more of the broker's time than all the rest of a unit.
+types, plans and formats at each statement again, which took more of the broker's time than all the rest of a unit.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class _What(Enum):
 class Pipeline:
     """A connection that nothing else uses.
 
-    What is sent is on its way at `receive`, at `leave`, or when there is enough of it. An error keeps what was sent
-    behind it, up to the next of these two, from being run.
+    Statements are sent at `receive`, at `leave`, or when there are enough of them. After an error the server skips
+    the statements behind it, up to the next `receive` or `leave`.
 
     Attributes:
         deadline: When the connection is closed if the server says nothing, by `time.monotonic`.
@@ -109,7 +109,7 @@ class Pipeline:
         """The results of all that was sent since the last time, or since something was left, in order.
 
         Args:
-            behind: A statement to run behind a commit that was sent, if that came about; nobody hears how it went.
+            behind: A statement to run behind a commit that was sent, if that succeeds; its result is ignored.
 
         Raises:
             psycopg.Error: One of the statements failed, or the connection is lost.
@@ -135,7 +135,7 @@ class Pipeline:
         return results
 
     def leave(self) -> None:
-        """Send all that was added, and wait for nothing: nobody hears what came of it."""
+        """Send all that was added, without waiting; the results are ignored."""
         self._pgconn.pipeline_sync()
         self._syncs += 1
         if self._pgconn.flush():
@@ -166,7 +166,7 @@ class Pipeline:
         return self._transformer.load_rows(0, result.ntuples, tuple)
 
     def roll_back(self) -> None:
-        """End the transaction, if there is one, and whatever is under way.
+        """End the transaction, if there is one, and all statements under way.
 
         Raises:
             psycopg.Error: The connection is lost.
@@ -221,7 +221,7 @@ class Pipeline:
         self._ready.modify(fileno, selectors.EVENT_READ)
 
     def _arriving(self) -> Iterator[tuple[_What, PGresult]]:
-        """The results that somebody waits for, and of what they are; what is left and unheeded may fail as it likes."""
+        """The results that a caller waits for, each with its kind; ignored ones at the end may fail."""
         what = _What.ASKED
         while self._syncs:
             result = self._next()
@@ -231,8 +231,8 @@ class Pipeline:
             # Behind the last one may come an error of its end.
             what = self._on_way.popleft() if self._on_way else what
             if result.status not in _GOOD:
-                # What came behind a failure was not prepared; to prepare the rest once more, by another name, does no
-                # harm.
+                # Statements behind a failure were not prepared; to prepare the rest once more, by another name, does
+                # no harm.
                 for sql in self._fresh:
                     del self._names[sql]
                 self._fresh.clear()

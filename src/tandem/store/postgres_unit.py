@@ -29,14 +29,14 @@ RUN_AGAIN: Final = frozenset({"40001", "40P01", "22012"})
 well succeed.
 """
 _SLOTS: Final = 32
-# Held until the connection ends. In this order: the fewer slots are in use, the fewer rows there are to be summed.
+# Held until the connection ends. In this order: the fewer slots are in use, the fewer rows a sum has to read.
 _FREE_SLOT: Final = (
     "SELECT slot FROM generate_series(0, $1::integer - 1) AS slot WHERE pg_try_advisory_lock(1790281940, slot) LIMIT 1"
 )
 
 
 class Beginning(NamedTuple):
-    """How a transaction begins: in statements of their own, since each sees what was committed before itself only.
+    """How a transaction begins: in statements of their own, since each sees only commits from before itself.
 
     Attributes:
         begin: Begins it.
@@ -50,7 +50,7 @@ class Beginning(NamedTuple):
     place: LiteralString
 
 
-# The lock comes before the id: so whoever is alone has the highest number of all.
+# The lock comes before the id: so a transaction that is alone has the highest number of all.
 _PLACE: Final = "SELECT (SELECT seq FROM log_head WHERE id = 1), pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
 _ID: Final = "pg_current_xact_id()::text::bigint"
 # Any number, as long as it is the same on every node, and not the schema's.
@@ -85,7 +85,7 @@ _COUNTERS_AT_ONCE: Final = 8
 """Of which a statement moves at most so many, so that there are but few such statements to be prepared."""
 
 
-# Classes and codes of SQLSTATE, and what they mean for whoever keeps the broker running.
+# Classes and codes of SQLSTATE, and their meaning for the person who runs the broker.
 _UNAVAILABLE: Final = {
     "40": "other transactions were in the way each time; try again later",
     "08": "the connection to PostgreSQL was lost; try again",
@@ -180,7 +180,7 @@ class Transaction:
 
     @property
     def is_alone(self) -> bool:
-        """Whether nobody else writes before it ends."""
+        """Whether all other writers wait until it ends."""
         return self._beginning.lock != BESIDE_OTHERS.lock
 
     def settled(self) -> int:
@@ -214,7 +214,7 @@ class Transaction:
         later, self._later = self._later, []
         sent = [*later, *chain.from_iterable(asked)]
         self._is_used = True
-        # Until all of it has come about, an error may be another unit's, and what was sent may have been in vain.
+        # Until all results are in, an error may be another unit's, and the server may have skipped these statements.
         self.broken = True
         for one in sent:
             self.pipeline.send(*one)
@@ -252,7 +252,7 @@ class Transaction:
         if not self._is_used:
             return True
         if self._beginning.lock is None:
-            # Nobody waits for the end of who only reads, nor does anything depend on it.
+            # The end of a reader needs no wait: nothing depends on it.
             self.pipeline.send(_COMMIT)
             self.pipeline.leave()
             return True
@@ -265,8 +265,8 @@ class Transaction:
     def _notice(self) -> Sent | None:
         """What tells other nodes of the events, if there are any; for behind the commit."""
         # Not in it: then it would hold a lock of the whole cluster until the disk has it. Nor later: the server's
-        # process is at work, and does at once what it would have to get the processor for again. What is lost with the
-        # connection is found by the others' looks at the log.
+        # process is running now, and would have to be scheduled again. If a notice is lost with the connection, other
+        # nodes find the events when they next look at the log.
         if not self.notice:
             return None
         return _TELL, self.pipeline.values((notice_of(self._node.name, self.notice, self.subjects),))
@@ -368,7 +368,7 @@ class PostgresUnit(Unit):
         """See `Unit`.
 
         Raises:
-            RunAgain: Another transaction holds a row that is to be locked, and this one must not wait for it.
+            RunAgain: Another transaction holds a row that this one has to lock, and it must not wait for it.
         """
         sql = statement.postgresql.sql
         unlocked = sql.removesuffix(_LOCKING)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 ATTEMPTS: Final = 8
 """Times that a unit is run before its conflicts with others are an error."""
 _BESIDE_OTHERS: Final = 3
-"""Times that it is run beside others; then nobody else may write, so that nobody can be in its way."""
+"""Times that it is run beside others; then all other writers wait, so that none can conflict with it."""
 _BACKOFF_SECONDS: Final = 0.005
 _TOGETHER_MOST: Final = 32
 _TOGETHER_SECONDS: Final = 0.010
@@ -51,7 +51,7 @@ class _ConnectionLost(Exception):
 
 
 class _LostInCommit(Exception):
-    """The connection went away during the commit: nobody knows whether that came about."""
+    """The connection was lost during the commit, whose outcome is unknown."""
 
 
 class PostgresWorker:
@@ -105,7 +105,7 @@ class PostgresWorker:
             except BaseException:  # noqa: BLE001 - the thread must live; who waits is answered at the deadline
                 _log.exception("a unit of work was lost")
                 self._drop()
-            # While the next one is awaited nothing is kept of what was answered.
+            # Frees the answered job while this waits for the next one.
             del job
         self._drop()
 
@@ -237,7 +237,7 @@ def _unknown(cause: _LostInCommit) -> Unavailable:
 
 
 class SideBySide:
-    """Jobs that are run in one transaction; those that share a name of what they work on, one after the other.
+    """Jobs that are run in one transaction; those that share a name in `works_on` run one after another.
 
     Attributes:
         done: Those that were run.
@@ -323,7 +323,7 @@ class _Part:
         self._result: Any = None
         self._error: BaseException | None = None
         self._transaction = transaction
-        # To ask is to switch back to the greenlet in which all of them are started.
+        # A question switches back to the greenlet in which all of them are started.
         self._unit = PostgresUnit(transaction, getcurrent().switch)
         self._greenlet = greenlet(self._run)
 
@@ -331,7 +331,7 @@ class _Part:
         """Run until it asks or ends; whether it asks.
 
         Raises:
-            RunAgain: It failed, and only the end of the transaction undoes what it did.
+            RunAgain: It failed, and only the end of the transaction undoes its changes.
         """
         asked = self._greenlet.switch(*answer)
         if not self._greenlet.dead:
@@ -341,7 +341,7 @@ class _Part:
         return False
 
     def end(self) -> None:
-        """End it where it stands still, if it does: what it held would never be freed. Its job hears nothing of it."""
+        """End it where it is suspended, if it is: its objects would never be freed. Its job hears nothing of it."""
         if self._greenlet:
             self._greenlet.throw()
 

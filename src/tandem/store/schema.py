@@ -75,7 +75,7 @@ SQLITE_WORDS: Final = SchemaDialect(
     dialect=SQLITE,
     url="sqlite://",
     tables="SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite~_%' ESCAPE '~'",
-    # A table that is altered is made anew, and nothing may cascade from the old one meanwhile.
+    # Altering a table recreates it, and nothing may cascade from the old one meanwhile.
     begin=("PRAGMA foreign_keys = OFF", "BEGIN IMMEDIATE"),
 )
 POSTGRESQL_WORDS: Final = SchemaDialect(
@@ -100,7 +100,7 @@ class Schema:
     changes: bool = True
     """Whether a database of another version is brought to this one; otherwise it is refused."""
     statements: tuple[str, ...] | None = None
-    """What makes the tables of an earlier version on SQLite, empty for its migrations; None: `metadata` has them."""
+    """The DDL of an earlier version's tables on SQLite, empty for its migrations; None: `metadata` has them."""
     additive: frozenset[str] = frozenset()
     """The versions with whose database a broker of the one before them can work."""
 
@@ -214,10 +214,10 @@ class Schema:
             connection.execute(f"COMMENT ON TABLE {VERSION_TABLE} IS {note}")
 
     def _await_others(self, connection: Any, words: SchemaDialect, version: str) -> None:
-        """See that nobody works with the database who could not go on after the upgrade.
+        """Wait until no broker is connected that could not go on after the upgrade.
 
         Raises:
-            ConfigInvalid: Somebody still does.
+            ConfigInvalid: One still is.
         """
         if not words.is_shared or self.revisions.index(version) >= self.revisions.index(self.serves_from):
             return
@@ -261,7 +261,7 @@ class Schema:
             self._leave_note(raw, words)
             if words is SQLITE_WORDS and (broken := raw.execute("PRAGMA foreign_key_check").fetchall()):
                 raise ConfigInvalid(
-                    f"the upgrade to schema {self.version} would leave {len(broken)} rows without what they refer to;"
+                    f"the upgrade to schema {self.version} would leave {len(broken)} rows with broken references;"
                     " nothing was changed; restore a copy, and report this",
                     setting="database_url",
                 )

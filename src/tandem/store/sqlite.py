@@ -87,7 +87,7 @@ class SqliteStore(Store):
             self._run_thread(self._read_until_closed, f"tandem-store-reader-{number}")
 
     def _stop(self) -> None:
-        # The readers first: the writer can empty the write-ahead log only when nobody reads it.
+        # The readers first: the writer can empty the write-ahead log only when no reader uses it.
         self._reads.close(self._reader_count)
         for thread in self._threads[1:]:
             thread.join()
@@ -192,7 +192,7 @@ def check_version(version: tuple[int, ...]) -> None:
 
 
 def create_private(path: Path) -> None:
-    """Make the file, and its folder when there is none, for nobody but this user.
+    """Make the file, and its folder when there is none, for this user alone.
 
     A folder that exists keeps its permissions: it may be shared on purpose.
 
@@ -289,7 +289,7 @@ class Writer:
             # A log that the disk did not confirm may be whole all the same, and is then read at the next opening.
             self._fail(batch, exc, is_certain=not (committing and is_disk_error(exc)))
         except Exception as exc:  # noqa: BLE001 - an edge, and logged
-            # Whatever it is, those who wait must hear of it, and the thread must live.
+            # Those who wait must hear of any error, and the thread must live.
             _log.exception("the writer failed")
             self._fail(batch, exc)
         self.done.dropped += intake.dropped
@@ -355,7 +355,7 @@ class Writer:
         self._discard()
 
     def _discard(self) -> None:
-        """Drop the connection, which rolls back whatever it had open; the next unit makes another."""
+        """Drop the connection, which rolls back its open transaction; the next unit makes another."""
         connection, self._connection = self._connection, None
         if connection is None:
             return

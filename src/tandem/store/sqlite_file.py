@@ -35,7 +35,7 @@ class DatabaseFile:
             return True
 
     def lock(self) -> None:
-        """Take the database for this broker, by whatever name and from whatever data folder others come.
+        """Lock the database for this broker, against others under any name and from any data folder.
 
         The lock is that of a file beside it: to close any descriptor of the database itself would give up
         SQLite's own locks on it.
@@ -91,7 +91,7 @@ class DatabaseFile:
             return
 
     def remember(self) -> None:
-        """Take what is there now for the database; its log may be made anew from here on."""
+        """Take the files as they are now for the database; its log may be recreated from here on."""
         self._known = self._known or _identity(self._name)
         self._known_log = None
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _PRIMARY_CODE: Final = 0xFF
 
-# What the driver's result codes mean for whoever keeps the broker running.
+# What the driver's result codes mean for the person who runs the broker.
 _UNAVAILABLE: Final = {
     sqlite3.SQLITE_BUSY: "the database is locked by another process; end it, or try again later",
     sqlite3.SQLITE_LOCKED: "the database is locked; try again later",
@@ -82,7 +82,7 @@ class SqliteUnit(Unit):
         try:
             return self._cursor.execute(compiled.sql, compiled.bind(params))
         except sqlite3.Error:
-            # SQLite would let the unit go on; PostgreSQL does not, and a unit is to mean the same on both.
+            # SQLite would let the unit go on; PostgreSQL does not, and a unit must mean the same on both.
             self.broken = True
             raise
 

@@ -30,7 +30,7 @@ POSTGRESQL: Dialect = PGDialect_psycopg(paramstyle="numeric_dollar")
 
 
 class Compiled(NamedTuple):
-    """A statement's text in one dialect, and what is needed to run it."""
+    """A statement's text in one dialect, and how to bind its parameters."""
 
     sql: LiteralString
     constants: dict[str, Any]

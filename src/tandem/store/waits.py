@@ -1,7 +1,7 @@
 """Waits: parked calls, each woken by the first event in the log that concerns it.
 
 The hub follows the log from event to event; the store's notices are only hints to look at it again.
-So a restart or a second node loses nothing, and what came before a wait is found by reading.
+So a restart or a second node loses nothing, and events from before a wait are found by reading.
 
 On PostgreSQL an event can come in behind others, whose transactions began later and were faster. So the log is
 followed as far as it is settled. What shows beyond that wakes its waits at once, as they look at rows, and once more
@@ -38,7 +38,7 @@ _LOOK_SECONDS = 2.0
 """On several nodes the log is read this often though no notice came: notices may be lost, events are not."""
 
 _UNHURRIED_SECONDS = 0.02
-"""How long events may wait to be read, several together, that nobody is parked for."""
+"""How long events may wait to be read, several together, when no call is parked."""
 
 _FIRST_LOOK_SECONDS = 0.001
 _LAST_LOOK_SECONDS = 0.05
@@ -53,7 +53,7 @@ def topic(*, project: str | None = None, state: str | None = None) -> str:
 
 
 _FREEING = frozenset({EventKind.CLAIM_RELEASED, EventKind.REVIEW_RECLAIMED, EventKind.VERDICT_SUBMITTED})
-"""What may leave something to claim of a review that others still hold."""
+"""Events that may leave something to claim of a review that others still hold."""
 
 
 def _topics(event: Event) -> Iterator[str]:
@@ -80,7 +80,7 @@ class Place(NamedTuple):
 
 
 class WaitHub:
-    """Follows the log and wakes who waits for what it says.
+    """Follows the log and wakes the calls that wait for its events.
 
     Attributes:
         log_id: Which log, and which copy of it, the cursors belong to.
@@ -184,7 +184,7 @@ class WaitHub:
         return cursor if self.veil is None else f"{log_id}{separator}{self.veil.show(place).decode().rstrip()}"
 
     def place(self, cursor: str | None) -> int | None:
-        """The place in the log that a cursor stands for, such that whatever comes in is after it.
+        """The place in the log that a cursor stands for, such that every new event is after it.
 
         Raises:
             InvalidInput: It is no cursor.
@@ -229,7 +229,7 @@ class WaitHub:
         self._expired[0] = max(self._expired[0], seq)
 
     def check_place(self, place: int | None, newest: int) -> None:
-        """Refuse a place that the log has not come to, as after a restored copy: it would skip what comes.
+        """Refuse a place ahead of the log, as after a restored copy: it would skip new events.
 
         Raises:
             CursorExpired: It is ahead of the log, or contents after it were removed.
@@ -290,8 +290,8 @@ class WaitHub:
         # Who waits for one of these need not wait until the log is read; they wake once more when it was.
         for name in subjects:
             self._wake(name)
-        # Whoever parks from now on looks at the state first, so what nobody waits for need not be read. On several
-        # nodes the followers need every event, though not at once. REREAD is no place in the log.
+        # A call that parks from now on looks at the state first, so without parked calls the log need not be read. On
+        # several nodes the followers need every event, though not at once. REREAD is no place in the log.
         if self._parked or notice == REREAD:
             self._hint.set()
         elif self._store.dialect != "sqlite":
@@ -321,7 +321,7 @@ class WaitHub:
                 moved = self._seen != was or not self._early
                 look_seconds = _FIRST_LOOK_SECONDS if moved else min(2 * look_seconds, _LAST_LOOK_SECONDS)
                 retry_seconds = _FIRST_RETRY_SECONDS
-            except Exception:  # noqa: BLE001 the follower goes on whatever happens; it is logged
+            except Exception:  # noqa: BLE001 the follower survives every error; it is logged
                 _log.exception("could not read the log; trying again")
                 self._hint.set()
                 await asyncio.sleep(retry_seconds)

@@ -23,6 +23,6 @@ REVISIONS: Final = (
 
 ADDITIVE: Final[frozenset[str]] = frozenset({"0023_commits_of_a_gate", "0024_landings", "0026_drafts", "0028_activity"})
 """The revisions that brokers of the version before can go on working with: they only add tables, indexes, or columns
-that are null or have a default, and what the older version writes and reads means what it did. A revision that is not
-named here runs only while no other broker is connected. What is to be removed is removed in a later release than the
+that are nullable or have a default, and all that the older version writes and reads keeps its meaning. A revision that
+is not named here runs only while no other broker is connected. Remove a table or column in a later release than the
 one that has stopped using it."""
