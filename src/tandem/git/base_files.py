@@ -154,7 +154,7 @@ def _refused(path: str, reason: str) -> InvalidInput:
 
 
 def is_name(base: str) -> bool:
-    """Whether a base is no whole id: what it stands for may change."""
+    """Whether a base is no whole id, so that it may name another commit later."""
     return _ID.fullmatch(base) is None
 
 
@@ -174,7 +174,7 @@ def format_of(oid: str) -> ObjectFormat:
 def opened(
     git: Git, bases: Mapping[str, Iterable[BaseFile]], folder: Path
 ) -> tuple[tuple[Layout, ObjectReader], dict[str, Base]]:
-    """A repository made of such files alone, and what stands there for each base.
+    """A repository made of such files alone, and a stand-in commit in it for each base.
 
     Args:
         git: The program.

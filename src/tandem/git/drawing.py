@@ -1,7 +1,7 @@
 """Diffs drawn from content: a reviewer is shown what the files were and become, not what a client sent.
 
 Git draws them in a scratch folder, so that no setting or attribute of a repository or a user takes part. A renamed or
-copied file has all of its lines, as a deleted and a new file. Binary is what has a NUL byte.
+copied file has all of its lines, as a deleted and a new file. A file with a NUL byte is binary.
 """
 
 from __future__ import annotations

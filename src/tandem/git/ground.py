@@ -184,7 +184,7 @@ def _between(scratch: Scratch, commit: str, held: Iterable[str], most: int = _LI
 
 
 def _described(scratch: Scratch, commits: Sequence[tuple[str, ...]]) -> tuple[GroundCommit, ...]:
-    """What each commit changes; a merge that adds nothing to what it merges is left out."""
+    """The changes of each commit; merges that change nothing themselves are left out."""
     plain = [oid for oid, *parents in commits if len(parents) < _TWO]
     changes = dict(zip(plain, _differences(scratch, plain), strict=True))
     signed = dict(zip(plain, _signatures(scratch, plain), strict=True))

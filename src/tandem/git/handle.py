@@ -118,7 +118,7 @@ class Handle:
 
         Args:
             entries: Files before the change; one counts as often as it comes, because git holds it as often.
-            more_bytes: What comes besides.
+            more_bytes: Size of other content.
 
         Raises:
             TooLarge: It is.
@@ -213,7 +213,7 @@ class Handle:
             return self._answer(scratch.run([*_ASK, oid + way], accept=_ANSWERS))
 
     def tip(self, branch: str) -> str | None:
-        """Id of a branch's newest commit; of what is checked out, for `HEAD`; None if there is no such branch.
+        """Id of a branch's newest commit; of the checked-out commit, for `HEAD`; None if there is no such branch.
 
         Raises:
             Unavailable: The repository cannot be read.

@@ -55,7 +55,7 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Hunk:
-    """A run of changed lines with what stands around them.
+    """A run of changed lines with the lines around them.
 
     Attributes:
         old_start: First line before, from 1; with `old_count` 0 the line before it.
@@ -167,7 +167,7 @@ def parse(diff: str) -> tuple[FileDiff, ...]:
 
 
 def split_files(diff: str) -> list[tuple[FileDiff, str]]:
-    """The files of a diff, each with its part of the text; these are the whole text. Empty for what is no diff."""
+    """The files of a diff, each with its part of the text; these are the whole text. Empty if it is no diff."""
     reader = _Reader(diff, "utf-8")
     if not reader.files:
         return []
@@ -177,7 +177,7 @@ def split_files(diff: str) -> list[tuple[FileDiff, str]]:
 
 
 def read_patches(diff: bytes) -> list[FilePatch]:
-    """The headers of a diff's files in its order; what is no diff is passed over, as git does."""
+    """The headers of a diff's files in its order; other text is passed over, as git does."""
     return [patch for patch, *_ in _read(diff)]
 
 
@@ -237,7 +237,7 @@ class _Reader:
     """Goes through a diff once, line by line, never taking a hunk's content for a header.
 
     Attributes:
-        files: What was found, with paths.
+        files: The files found, with paths.
         starts: The line at which each of them begins, from 0.
     """
 
@@ -258,7 +258,7 @@ class _Reader:
     def _read(self, header: FilePatch | None) -> Iterator[_Found]:
         hunks: list[Hunk] = []
         stray: list[str] = []
-        # What is wrong before the first file is told with that one.
+        # A fault before the first file is reported with that one.
         place, faulty = "text" if header is None else "file", header or FilePatch()
         while self._at < len(self._lines):
             line = self._lines[self._at]
@@ -289,7 +289,7 @@ class _Reader:
         return "text" if self._is_signature(self._at) or (line and _BETWEEN.match(line)) else before
 
     def _passed_over(self, line: str, place: str, header: FilePatch) -> str | None:
-        """What is wrong with a line that is in no hunk, so that git passes it over; None if nothing is."""
+        """The fault of a line that is in no hunk, so that git passes it over; None if it has none."""
         if place != "message" and _LEFT_OUT.match(line):
             return f"line {self._at} of the diff leaves a file out: {line[:_SHOWN_CHARACTERS]}"
         if line.startswith("@@" if place != "file" else "@"):
@@ -446,7 +446,7 @@ def widened(file: FileDiff, new_first: int, texts: Sequence[str]) -> FileDiff:
     """The diff with unchanged lines put where it left them out; lines that it shows already are passed over.
 
     Args:
-        file: What was parsed.
+        file: The parsed diff.
         new_first: Number of the first line, after the change.
         texts: The lines as they are after the change.
     """

@@ -102,7 +102,7 @@ def checked_url(url: str) -> str:
     if not _HOST.fullmatch(host) or path.strip("/") == "" or path.startswith("-"):
         raise _refused("names no host and path")
     if user is not None and (scheme != "ssh" or not _USER.fullmatch(user)):
-        # Never with the URL: what stands in it may be a password.
+        # Never with the URL: it may contain a password.
         raise _refused(
             "has a user's name or a password, which would be kept and shown. A private repository is fetched over ssh,"
             " with the project's deploy key: ssh://git@host/path"
@@ -187,7 +187,7 @@ class _Git(Git):
 
 
 class MirrorFolder:
-    """A folder with what was fetched from one URL. One fetch at a time is its owner's business; all methods block.
+    """A folder with a repository fetched from one URL. Its owner runs one fetch at a time; all methods block.
 
     Attributes:
         folder: The working tree, which holds the files of settings alone.
@@ -213,7 +213,7 @@ class MirrorFolder:
             return False
 
     def fetch(self, extra: Mapping[str, str], wanted: str | None = None) -> None:
-        """Bring it to what is at the URL now, or to one commit.
+        """Fetch the branches as they are at the URL now, or one commit.
 
         Args:
             extra: Environment for git beside its own, as the command for ssh.
@@ -300,7 +300,7 @@ class MirrorFolder:
                 return
 
     def _is_damage(self, error: GitFailed) -> bool:
-        """Whether git could not read what is here, as after a loss of power."""
+        """Whether git could not read the files here, as after a loss of power."""
         lines = error.words.splitlines()
         return any(line.startswith(_OF_HERE) or (self._own in line and _DAMAGED.search(line)) for line in lines)
 
@@ -371,7 +371,7 @@ async def answer(git: str, folder: Path, request: bytes | None) -> AsyncGenerato
     Args:
         git: The program.
         folder: The repository's git folder.
-        request: What the other git asks; None for what can be asked.
+        request: The other git's request; None to advertise the refs.
 
     Raises:
         Unavailable: Git cannot be started.

@@ -76,13 +76,13 @@ def encode_path(path: str) -> bytes:
 _HFS_IGNORED = dict.fromkeys([*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF])
 _GIT_FOLDERS = frozenset({".git", "git~1"})
 LONGEST_PATH_BYTES = 1024
-"""No system takes much longer ones in a work tree, and what is approved is found by an index on paths."""
+"""No system takes much longer ones in a work tree, and approvals are found by an index on paths."""
 
 
 def unsafe_reason(path: str) -> str | None:
     """Why a path cannot stand in a repository on any system; None when it can.
 
-    Stricter than the system it runs on, because what is reviewed here may be checked out elsewhere.
+    Stricter than the system it runs on, because a change reviewed here may be checked out elsewhere.
     """
     if not path:
         return "is empty"

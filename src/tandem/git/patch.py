@@ -1,8 +1,7 @@
-"""A diff's own headers: which files it names, how git would take them, and what is wrong with a diff that it refuses.
+"""A diff's own headers: which files it names, how git would take them, and why git refuses a diff.
 
-This is not what decides: git applies the diff, and only git's result counts. It says where to look, and what a sender
-cannot have meant, in words of ours: git's own give advice to git's users. It is all there is where no repository
-stands behind a review.
+This decides nothing: git applies the diff, and only git's result counts. It says where to look, and what a sender
+cannot have meant, in words of ours: git's own give advice to git's users. A review without a repository has only this.
 """
 
 from __future__ import annotations
@@ -77,7 +76,7 @@ class FilePatch:
     """One file's part of a diff.
 
     Attributes:
-        git: What stands behind `diff --git`; None where there is no such line.
+        git: The rest of the `diff --git` line; None where there is no such line.
         names: The names in its other headers as they stand there, by the header.
         old: Path before; None when the file is new.
         new: Path after; None when the file goes.
@@ -94,7 +93,7 @@ class FilePatch:
         without_context: The hunks that have no unchanged line, from 1.
         unplaced: The first hunk that only adds lines somewhere in a file, without any around them; 0 if there is none.
         converted: Whether its first header ends with CR, which git does not write.
-        fault: What is wrong with its hunks, in words; None if nothing is.
+        fault: The fault of its hunks, in words; None if they have none.
         passed_over: What git would pass over in its part, or before the first one, in words; None if nothing.
     """
 
@@ -290,7 +289,7 @@ def ensure_meant(diff: bytes, patches: Sequence[FilePatch]) -> None:
 def _ensure_file_meant(patch: FilePatch) -> None:
     path = decode_path(patch.path)
     if any(b"\0" in name for name in (patch.old, patch.new) if name):
-        # Git takes what stands before it for the name.
+        # Git ends the name at it.
         shown = quote(patch.path).decode("ascii")
         raise InvalidDiff(f"The path {shown} contains a NUL byte; no file can be called so.", path=shown)
     if patch.hunks > MOST_HUNKS:
@@ -356,7 +355,7 @@ def refusal(
 
     Args:
         words: What git said.
-        base: What it was applied to.
+        base: The base that it was applied to.
         patches: The diff's headers.
         hint: What the content of a file tells of the reason.
     """
@@ -366,7 +365,7 @@ def refusal(
         if found is None:
             continue
         named = found.group(1)
-        # Git replaces control characters in what it says.
+        # Git replaces control characters in its messages.
         of_file = [one for one in patches if named.encode() in (one.old, one.new)] or list(patches)
         hunk = min((number for one in of_file for number in one.without_context), default=0)
         line = found.groups()[-1]

@@ -1,7 +1,7 @@
-"""Git's raw differences: what a digest is taken over and what a gate compares. And the signatures of commits.
+"""Git's raw differences, which digests cover and gates compare, and the signatures of commits.
 
-An entry is what it says of one path: path, mode and blob before, mode and blob after. Quick to import, as each commit
-waits for it; `changes.Change` is an entry with names.
+An entry describes one path: path, mode and blob before, mode and blob after. Quick to import, as each commit waits for
+it; `changes.Change` is an entry with names.
 """
 
 from __future__ import annotations

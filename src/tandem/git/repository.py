@@ -27,7 +27,7 @@ class Repository(Handle):
     """A work tree of a git repository.
 
     All methods block and may be called from several threads. Each raises `Unavailable` when git or the repository is
-    missing and `TimedOut` when git hangs. Those without a text here say what they do where they are defined.
+    missing and `TimedOut` when git hangs. Those without a docstring here have one where they are defined.
     """
 
     @classmethod
@@ -42,7 +42,7 @@ class Repository(Handle):
         layout = replace(
             layout,
             index_file=layout.root / stated if stated else None,
-            # What is ignored there is not to be submitted.
+            # Files that these settings ignore must not be submitted.
             configuration=tuple(one for one in os.environ.items() if one[0].startswith("GIT_CONFIG")),
         )
         found = cls(layout.root, git, timeout_seconds)
@@ -152,7 +152,7 @@ class Repository(Handle):
             raise InvalidInput(f"{path} is as it was approved; git does not stage it: {exc.words}", path=path) from exc
 
     def tips(self, branches: Iterable[str]) -> dict[str, str]:
-        """Ids of the newest commits of those branches that there are; `HEAD` is what is checked out."""
+        """Ids of the newest commits of those branches that there are; `HEAD` is the checked-out commit."""
         return {name: tip for name in branches if (tip := self.tip(name)) is not None}
 
     def ground(
@@ -167,7 +167,7 @@ class Repository(Handle):
 
         Args:
             content: The round.
-            changes: What it was validated to change.
+            changes: The changes that validation found in it.
             branches: The base branches, or `HEAD` for what a mirror follows; none for a project without.
             accepted: Commits that count as held, with their ancestors, unless another base branch has them; those that
                 are not here are passed over.
@@ -176,11 +176,11 @@ class Repository(Handle):
         try:
             found = ground.find(self, content.base, branches, accepted, on)
         except (TimedOut, TooLarge) as error:
-            return Ground(content.base, problem=f"What it has beside its base branch is too much. {error.message}")
+            return Ground(content.base, problem=f"It has too much beside its base branch. {error.message}")
         if found.tip is None or found.problem is not None or found.tip == found.base:
             return found
         if not found.commits and self.applies_to(changes, found.tip):
-            # What it touches is at the tip as it was at its base.
+            # The files that it touches are at the tip as they were at its base.
             return found
         with suppress(TimedOut, TooLarge):
             # Otherwise it is seen when the tree is made.

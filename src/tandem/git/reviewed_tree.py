@@ -62,7 +62,7 @@ class ReviewedTree:
 
 @dataclass(frozen=True, slots=True)
 class RoundContent:
-    """What a round was made against, and what it comes to.
+    """A round's base, its content, and the digest of the result.
 
     Attributes:
         base: Id of the commit (or tree) that it was validated against.
@@ -203,7 +203,7 @@ class _Standing:
         return Base(self._commit(tree, (tip.oid, base.oid)), tree)
 
     def _date_of(self, base: Base) -> bytes:
-        """When a commit was made, as it says: what stands on it has the same time, and so always the same id."""
+        """A commit's own date: commits made on it get the same date, and so always the same id."""
         [commit] = self._handle.objects.find([base.oid.encode()])
         found = None if commit is None else _DATE.search(commit.content.partition(b"\n\n")[0])
         return _FIRST_DATE if found is None else found.group(1)
@@ -241,7 +241,7 @@ class _Standing:
         """Id of a commit of a tree with changes. Of the tree git reads only the folders that have changed files."""
         lines = [f"{'merge' if at else 'from'} {oid}".encode() for at, oid in enumerate(parents)]
         lines.append(b'M 040000 %s ""' % tree.encode())
-        # A file may become a folder: first goes what goes.
+        # Deletions first: a file may become a folder.
         for change in sorted(changes, key=lambda change: change.mode_after != ABSENT_MODE):
             kept = f"M {change.mode_after} {change.blob_after} ".encode()
             name = quote(encode_path(change.path))
@@ -318,7 +318,7 @@ def _remove(path: Path) -> None:
     if path.is_symlink() or path.is_file():
         path.unlink()
     elif path.exists() and not remove_tree(str(path)):
-        raise Unavailable(f"{path} cannot be removed, and so holds what it held. Delete it.", path=str(path))
+        raise Unavailable(f"{path} cannot be removed, and so keeps its old content. Delete it.", path=str(path))
 
 
 def _with_alternates(objects: Path) -> tuple[Path, ...]:

@@ -33,7 +33,7 @@ class RoundPatch:
     Attributes:
         base: Id of the commit (or tree) that it was validated against.
         diff: The diff; None for a text that names its file.
-        changes: What it comes to, path by path.
+        changes: The resulting changes, path by path.
     """
 
     base: str
@@ -100,7 +100,7 @@ def checked_name(path: str, field: str = "path") -> bytes:
 
 
 def ensure_file(path: str, entry: Entry, field: str = "path") -> None:
-    """Refuse what has no lines.
+    """Refuse an entry without lines.
 
     Raises:
         InvalidInput: It is a link or a submodule.
@@ -183,16 +183,16 @@ def make_blobs(handle: Handle, scratch: Scratch, patch: RoundPatch, wanted: Mapp
 _FIELD = "edits"
 
 Edits = Mapping[str, str | None]
-"""What files are to hold, by path; None deletes one."""
+"""New contents of files, by path; None deletes one."""
 
 
 def diff_with_edits(handle: Handle, patch: RoundPatch, edits: Edits) -> str:
     """The whole diff, against a round's base, of its change with some files of its result edited or deleted.
 
-    Nothing of it is validated. It is empty when the edits take the change back.
+    Nothing of it is validated. It is empty when the edits revert the change.
 
     Raises:
-        InvalidInput: An edit is of a path that is unsafe, or of what is no text (`details.field` is `edits`).
+        InvalidInput: An edit's path is unsafe, or its file is no text (`details.field` is `edits`).
         NotFound: The base is no longer in the repository.
         TooLarge: A file is larger than anyone reads.
     """

@@ -103,7 +103,7 @@ class GitFailed(Unavailable):
 
     Attributes:
         status_code: Git's exit status.
-        words: What it said on standard error.
+        words: Its standard error.
     """
 
     def __init__(self, command: str, status_code: int, words: str) -> None:
@@ -220,7 +220,7 @@ class Git:
             arguments: What follows `git`.
             environment: The whole environment.
             cwd: The folder to run in; None for the current one.
-            quiet: Whether what it says on standard error goes nowhere.
+            quiet: Whether its standard error is discarded.
 
         Raises:
             Unavailable: Git, or the folder, is not there.
@@ -443,7 +443,7 @@ def _communicate(process: subprocess.Popen[bytes], stdin: bytes, timeout_seconds
 
 
 def _unsent(descriptor: int, data: memoryview) -> memoryview:
-    """What is left of some data once a pipe has taken as much as it takes now; nothing where the reader is gone."""
+    """The rest of some data once a pipe has taken as much as it takes now; empty where the reader is gone."""
     try:
         return data[os.write(descriptor, data) :]
     except BrokenPipeError:
@@ -472,7 +472,7 @@ def close(process: Process) -> None:
             if pipe is not None:
                 pipe.close()
         except OSError:
-            # What was still unsent has no reader any more.
+            # The unsent rest has no reader any more.
             continue
 
 
@@ -484,7 +484,7 @@ def open_pipe(pipe: IO[bytes] | None) -> IO[bytes]:
 
 
 def too_much_output() -> TooLarge:
-    """The error for what is more than anyone could review."""
+    """The error for more output than anyone could review."""
     return TooLarge(
         f"git answered with more than {OUTPUT_LIMIT_BYTES} bytes; make the change smaller.", limit=OUTPUT_LIMIT_BYTES
     )
@@ -506,7 +506,7 @@ _recent: dict[tuple[str, str | None], str] = {}
 
 
 def ensure_recent(git: Git) -> str:
-    """Checks, once for each program and path, that git is not too old; what it says of itself.
+    """Checks, once for each program and path, that git is not too old; returns its version line.
 
     Raises:
         Unavailable: It is, or it is missing.
@@ -521,9 +521,9 @@ def ensure_recent(git: Git) -> str:
     return _recent.setdefault(place, said)
 
 
-# Where the system keeps files in memory. On a disk, each file or folder made or removed waits for whoever is
-# committing there, as the broker's own database does all the time: 5 to 12 ms a validation, against 0.3.
-_MEMORY = "/dev/shm"  # noqa: S108 what is made in it has names that cannot be guessed
+# Where the system keeps files in memory. On a disk, each file or folder made or removed waits for commits to that
+# disk, as the broker's own database makes all the time: 5 to 12 ms a validation, against 0.3.
+_MEMORY = "/dev/shm"  # noqa: S108 the names made in it cannot be guessed
 _ENOUGH_BYTES = 1024**3
 
 
@@ -564,7 +564,7 @@ _EXTENSIONS = """\
 
 
 def make_git_folder(folder: str, object_format: str, *, bare: bool = True) -> str:
-    """Makes a folder a repository of which git obeys nothing but what stands here; where its objects go.
+    """Makes a folder a repository in which git obeys only the settings given here; returns its folder of objects.
 
     Args:
         folder: It is there, and empty of what git knows.

@@ -55,7 +55,7 @@ class WorkingDiff:
     Attributes:
         diff: UTF-8, binary files in full; empty when nothing changed.
         base: Id of the commit (or tree) that it is made against.
-        left_out: What was not taken, each with the reason.
+        left_out: Files that were not taken, each with the reason.
     """
 
     diff: str
@@ -64,7 +64,7 @@ class WorkingDiff:
 
 
 def working_diff(handle: Handle, scope: Scope = EVERYTHING) -> WorkingDiff:
-    """What there is to submit, with the base to name; by default all of the working tree against HEAD.
+    """The diff to submit, with the base to name; by default all of the working tree against HEAD.
 
     The user's filters run, as they do when the change is committed; their index stays as it is. A commit of the
     same scope has the same digest.
@@ -73,7 +73,7 @@ def working_diff(handle: Handle, scope: Scope = EVERYTHING) -> WorkingDiff:
         InvalidInput: The revision names nothing, or conflicts are unresolved.
     """
     if scope.staged and scope.revision is not None:
-        raise InvalidInput("Submit either what is staged or a revision, not both.", field="revision")
+        raise InvalidInput("Submit either the staged changes or a revision, not both.", field="revision")
     left_out: tuple[str, ...] = ()
     with handle.scratch(large=True) as scratch:
         if scope.revision is not None:
@@ -82,7 +82,7 @@ def working_diff(handle: Handle, scope: Scope = EVERYTHING) -> WorkingDiff:
             base = handle.base(None)
             tree, left_out = _Staging(handle, scratch).tree(scope)
         if own := handle.layout.own_folders:
-            # What is there already may go.
+            # Deleting files that are there already is allowed.
             asked = ["--literal-pathspecs", "diff-tree", "-r", "-z", "--name-only", "--diff-filter=d"]
             named = scratch.run([*asked, base.tree, tree, "--", *own]).stdout.split(b"\0")
             handle.layout.ensure_outside(map(os.fsdecode, named[:-1]))
@@ -160,7 +160,7 @@ class _Staging:
         self._git_folders: dict[bytes, bool] = {}
 
     def tree(self, scope: Scope) -> tuple[str, tuple[str, ...]]:
-        """Id of the tree, and what was left out."""
+        """Id of the tree, and the files left out."""
         unmerged = self._run(["ls-files", "--unmerged", "-z"]).stdout
         if unmerged:
             path = unmerged.split(b"\0")[0].partition(b"\t")[2].decode("utf-8", "replace")
@@ -247,7 +247,7 @@ def has_entries(handle: Handle, wanted: Mapping[bytes, Entry], commit: str) -> b
 def change_of(
     handle: Handle, commit: str, *, head: str, base: str | None, branches: Sequence[str]
 ) -> tuple[Change, ...] | None:
-    """What a commit changed, if `head` has it and what is built on does not have it yet; None otherwise.
+    """The changes of a commit that `head` has and the commit built on does not have yet; None otherwise.
 
     Args:
         handle: The repository.
@@ -289,7 +289,7 @@ class Returned:
 
     Attributes:
         standing: A commit that still stands, and the branch that has it; None if none does.
-        by: Of those that are in a branch's history, the commit that took each back.
+        by: For each that is in a branch's history, the commit that reverted it.
     """
 
     standing: tuple[str, str] | None

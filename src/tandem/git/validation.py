@@ -192,7 +192,7 @@ def encoded(diff: str) -> bytes:
 
 
 def validate_diff(handle: Handle, diff: str, base: str | None = None) -> ValidatedContent:
-    """Applies a diff to `base` in a private index, independently of the working tree, and says what it does.
+    """Applies a diff to `base` in a private index, independently of the working tree; returns the changes.
 
     The user's repository is only read: no object, index or configuration of it changes, and no filter, hook or
     attribute of it takes part. The digest equals that of the commit made from the diff.
@@ -280,7 +280,7 @@ def _ensure_named(path: bytes) -> None:
 
 
 def _ensure_one_patch_a_file(patches: Sequence[FilePatch]) -> None:
-    """Each file is read once and made once, and none is a folder, so that what is read is what results.
+    """Each file is read once and made once, and none is a folder, so that the diff as read is the result.
 
     Only a file whose type changes comes twice: as deleted and as new.
     """
@@ -304,7 +304,7 @@ def _ensure_safe(path: str) -> None:
 
 
 def _ensure_reviewable(handle: Handle, scratch: Scratch, change: Change) -> None:
-    """Refuses what git would take but no review can answer for; what goes may be anything."""
+    """Refuses changes that git would take but no review can answer for; any file may be deleted."""
     _ensure_safe(change.path)
     if change.mode_after == ABSENT_MODE:
         return
@@ -456,7 +456,7 @@ def _checked(path: str, text: str) -> tuple[bytes, bytes]:
 
 
 def _counts(handle: Handle, before: Entry, data: bytes) -> tuple[int | None, int | None]:
-    """Lines gained and lost against the file as it is, counted by git; none of what is binary."""
+    """Lines gained and lost against the file as it is, counted by git; None for a binary file."""
     handle.ensure_fits([before], len(data))
     with handle.scratch() as scratch:
         written = scratch.write_blob(data)

@@ -73,7 +73,7 @@ def _step(furthest: dict[int, int], diagonal: int) -> tuple[int, bool]:
 
 
 def _walked_back(trace: list[dict[int, int]], x: int, y: int) -> list[CommonRun]:
-    """The runs on the way to a point, from what was reached with each number of edits before the last."""
+    """The runs on the way to a point, from the points reached with each number of edits before the last."""
     runs: list[CommonRun] = []
     for furthest in reversed([{1: 0}, *trace]):
         start, went_down = _step(furthest, x - y)
@@ -227,7 +227,7 @@ def _joined(marks: list[Mark], text: str) -> list[Mark]:
 
 
 def _share(marks: Marks, text: str) -> float:
-    """How much of what can be seen of a line is marked."""
+    """The fraction of a line's visible characters that is marked."""
     visible = len(text) - text.count(" ")
     return sum(mark.end - mark.start - text.count(" ", *mark) for mark in marks) / visible if visible else 0.0
 

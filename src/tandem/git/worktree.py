@@ -1,4 +1,4 @@
-"""Bringing the working tree to exactly what was approved, or leaving it as it is."""
+"""Brings the working tree to exactly the approved content, or leaves it as it is."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ATTRIBUTES = ".gitattributes"
 
 @dataclass(frozen=True, slots=True)
 class WorktreeUpdate:
-    """What was done to the working tree.
+    """The result of bringing the working tree to the approved content.
 
     Attributes:
         written: Files that got new content or a new mode.
@@ -52,7 +52,7 @@ def apply_to_worktree(handle: Handle, diff: str, base: str | None = None, *, ind
     Args:
         handle: The repository.
         diff: The approved diff.
-        base: What it was made against.
+        base: The base that it was made against.
         index: Whether the touched files are staged too.
 
     Raises:
@@ -207,7 +207,7 @@ class _Update:
         """The touched files that `git add` would not stage."""
         if not self._is_sparse:
             return ()
-        # What is gone and not in the index is no path that git knows.
+        # Git does not know a path that is gone and not in the index.
         there = [c.path for c in self._changes if c.path not in self._gone or c.path in self._left_out]
         paths = {encode_path(path): path for path in there}
         tried = ["--literal-pathspecs", "add", "--dry-run", "--pathspec-from-file=-", "--pathspec-file-nul"]
@@ -215,7 +215,7 @@ class _Update:
         return tuple(paths[line] for line in words.splitlines() if line in paths)
 
     def _obstructed(self, pending: Iterable[Change]) -> list[str]:
-        """What stands in the way of files to be written: other files in a folder's place, or the reverse."""
+        """Obstacles to files to be written: other files in a folder's place, or the reverse."""
         return [
             str(obstacle)
             for change in pending
@@ -264,7 +264,7 @@ class _Update:
         wrong = sorted({change.path for change in self._changes} - self._paths_at(after=True))
         if wrong:
             raise Unavailable(
-                f"The repository's filters do not give back what was approved for {', '.join(wrong)};"
+                f"The repository's filters do not restore the approved content of {', '.join(wrong)};"
                 " nothing was changed.",
                 paths=wrong,
             )
