@@ -1,7 +1,7 @@
 """Auditing (P8): is the log whole, and does replaying it rebuild the state?
 
 Everything is read in one snapshot and in pages, so it works beside a running broker and in little memory. Nothing
-that is found in the database may end an audit: whatever is damaged is named, and what can still be checked is.
+that is found in the database may end an audit: it names all damage and checks the rest.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class AuditReport:
     Attributes:
         events: How many events were checked.
         subjects: How many subjects they are about.
-        problems: What is wrong, in words, at most `PROBLEM_LIMIT`; empty when all is well.
-        notes: What was not checked, and what the log itself says of its past.
+        problems: The problems found, in words, at most `PROBLEM_LIMIT`; empty when all is well.
+        notes: The parts that were not checked, and what the log itself says of its past.
         is_of_another_key: Whether no hash of the log is made with the secret at hand.
     """
 
@@ -117,7 +117,7 @@ async def verify(
         find_known: What the broker knows of a log outside of the database, by the log's id.
         progress: Told how far it is.
         gapless: Whether events are numbered without gaps.
-        seconds: What is not checked after so long is left out, with a note; None for all of it.
+        seconds: After so long the audit leaves out the rest, with a note; None to check all of it.
 
     Raises:
         Unavailable: The database cannot be reached.
@@ -139,7 +139,7 @@ async def verify(
         if not exc.details.get("damaged"):
             raise
         audit.add(exc.message)
-    except Exception as exc:  # noqa: BLE001 - damage of a kind that nobody thought of is still damage
+    except Exception as exc:  # noqa: BLE001 - damage of an unforeseen kind is still damage
         audit.add(f"the audit could not go on: {exc!r}")
     finally:
         await store.close()
@@ -194,7 +194,7 @@ def _check_head(unit: Unit, audit: _Audit) -> None:
     elif known is not None and known.seq and events.find_hash(unit, known.seq) != known.hash:
         audit.add(
             f"event {known.seq}, the newest checkpoint that the broker knows of, is not in the log: the log was cut off"
-            " or written anew, or this is an older copy of the database"
+            " or rewritten, or this is an older copy of the database"
         )
 
 
@@ -202,7 +202,7 @@ def _check_unkeyed(audit: _Audit) -> None:
     if audit.find_known(audit.head.log_id) is not None:
         audit.add("no hash is keyed, but the broker keyed hashes before: the database was replaced")
     audit.report.notes.append(
-        "no hash is keyed yet, so that whoever can write to the database can rewrite the log; start its broker once"
+        "no hash is keyed yet, so that anyone who can write to the database can rewrite the log; start its broker once"
     )
 
 
@@ -215,9 +215,9 @@ def _check_boundary(audit: _Audit, first: list[Event]) -> None:
     audit.another_key = facts.get("another_key") is True
     old = f"the {audit.head.keyed_from - 1} events before event {audit.head.keyed_from}"
     audit.report.notes.append(
-        f"{old} have hashes of another secret key; the broker vouched for what they said when it got this one"
+        f"{old} have hashes of another secret key; the broker vouched for their contents when it got this one"
         if audit.another_key
-        else f"{old} are from before hashes were keyed; the broker vouched for what they said at that time"
+        else f"{old} are from before hashes were keyed; the broker vouched for their contents at that time"
     )
 
 
@@ -242,7 +242,7 @@ def _check_log(unit: Unit, audit: _Audit) -> None:
         expected = event.seq + 1
         if type(event.subject) is not str or ILLEGIBLE in event.subject:
             audit.legible = False
-        # What is left of an event without its contents is checked with its subject.
+        # The remains of an event without its contents are checked with its subject.
         if not (event.is_removed or audit.fits(event)):
             audit.add(f"event {event.seq} ({event.kind} of {event.subject}) was changed: its hash does not fit")
         elif event.kind == EventKind.CHECKPOINT:
@@ -269,11 +269,11 @@ def _check_end(audit: _Audit, last: int) -> None:
 
 
 def _check_checkpoint(unit: Unit, audit: _Audit, event: Event) -> None:
-    """What it says of the events that it covers, and that it goes on where the one before it ended."""
+    """Check it against the events that it covers, and that it goes on where the one before it ended."""
     facts = _facts(event)
     first, last, count = (facts.get(name) for name in ("first", "last", "events"))
     if not (isinstance(first, int) and isinstance(last, int) and isinstance(count, int) and last < event.seq):
-        audit.add(f"checkpoint {event.seq} does not say what it covers")
+        audit.add(f"checkpoint {event.seq} does not say which events it covers")
         return
     vouches = facts.get("vouches") is True
     if first != (1 if vouches else audit.covered + 1):
@@ -293,7 +293,7 @@ def _check_checkpoint(unit: Unit, audit: _Audit, event: Event) -> None:
 
 
 def _check_subjects(unit: Unit, audit: _Audit) -> dict[tuple[Any, ...], list[int]]:
-    """The log subject by subject: chained, and implying what is stored. The counters that it implies."""
+    """Check, subject by subject, that the log is chained and implies the stored rows; the counters that it implies."""
     counted: dict[tuple[Any, ...], list[int]] = defaultdict(lambda: [0, 0])
     for subject, history in groupby(snapshots.events_by_subject(unit), key=lambda event: event.subject):
         audit.report.subjects += 1
@@ -321,7 +321,7 @@ def _check_subject(
         try:
             _count(counted, replay.apply(event) if replayable else ())
         except _DAMAGE:
-            audit.add(f"event {event.seq} ({event.kind} of {subject}) cannot be replayed: it does not say what it did")
+            audit.add(f"event {event.seq} ({event.kind} of {subject}) cannot be replayed: its data are damaged")
             replayable = False
     if removed:
         audit.add(f"{subject}: events have lost their contents, but no event says so")
@@ -333,7 +333,7 @@ def _check_subject(
 
 
 def _check_removed(audit: _Audit, event: Event, removed: list[Event]) -> None:
-    """What is left of events without their contents is what the event that removed them says."""
+    """Check the remains of events without their contents against the event that removed these."""
     facts = _facts(event)
     if not audit.fits(event) or facts.get("events") != len(removed) or facts.get("chain") != log.content_chain(removed):
         audit.add(f"{event.subject}: what event {event.seq} left of the events before it was changed")
@@ -373,7 +373,7 @@ def _difference(implied: dict[str, Any] | None, stored: dict[str, Any] | None, a
         if name not in UNRESTORED | SEALED and implied.get(name) != stored.get(name)
     )
     seal = audit.seal
-    # What was sealed with another secret cannot be held against anything.
+    # There is nothing to compare a value with that was sealed with another secret.
     if seal is not None and implied.get("event_seq", 0) >= audit.head.keyed_from:
         wrong += [name for name in SEALED & implied.keys() if sealed_value(seal, str(stored[name])) != implied[name]]
     return f"differs from the log in {', '.join(wrong)}" if wrong else None

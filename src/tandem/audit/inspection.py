@@ -16,7 +16,7 @@ from tandem.store.schema import SQLITE_WORDS, VERSION_TABLE
 from tandem.store.statement import Statement
 
 Query = Callable[[str], list[tuple[Any, ...]]]
-_ACTS: Final = "it can change what is written or read; drop it"
+_ACTS: Final = "it can change written or read data; drop it"
 _SQLITE_WORDS: Final = re.compile(r"\b(CHECK|COLLATE|GENERATED|ON CONFLICT)\b", re.IGNORECASE)
 """What a table can say beside its columns and keys; Tandem's tables say none of it."""
 _POSTGRESQL_ACTS: Final = {
@@ -25,7 +25,7 @@ _POSTGRESQL_ACTS: Final = {
     "row policy": "SELECT relname, 'that is switched on' FROM here WHERE relrowsecurity",
     "check": "SELECT relname, conname FROM pg_constraint JOIN here ON here.oid = conrelid WHERE contype = 'c'",
 }
-"""What can act by itself: its table and name."""
+"""Objects that act by themselves: table and name of each."""
 _HERE: Final = (
     "WITH here AS (SELECT oid, relname, relrowsecurity FROM pg_class"
     " WHERE relnamespace = current_schema()::regnamespace)"
@@ -34,7 +34,7 @@ _TYPES: Final = {"BIGINT": "bigint", "INTEGER": "integer", "TEXT": "text"}
 
 
 def list_schema_problems(unit: Unit) -> tuple[list[str], bool]:
-    """What is wrong with the schema, and whether all tables and columns are there to be read."""
+    """The problems of the schema, and whether all tables and columns can be read."""
 
     def query(sql: str) -> list[tuple[Any, ...]]:
         return unit.all(Statement(text(sql)))

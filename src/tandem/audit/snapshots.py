@@ -42,7 +42,7 @@ _STORED: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     "webhook:": {"webhooks": ("id",)},
     "": {"reviews": ("id",), **dict.fromkeys(_OF_A_REVIEW, ("review_id",))},
 }
-"""What is stored of a subject: by the prefix of its name, the tables, and the columns that make up the rest of it."""
+"""The tables that store a subject, by the prefix of its name, and the columns that make up the rest of the name."""
 
 
 def _columns(table: str, names: tuple[str, ...]) -> list[ColumnElement[Any]]:
@@ -81,7 +81,7 @@ _unexplained = (
         Statement(select(name).distinct().where(~exists().where(_reviews.id == name)).limit(bindparam("limit")))
         for name in (TANDEM.metadata.tables[table].c.review_id for table in _OF_A_REVIEW)
     ),
-    # Of a name with a slash in it nobody could tell which project it is of.
+    # The project of a name with a slash in it would be ambiguous.
     *(
         Statement(
             select(_rest(parts)).where(or_(*(part.contains("/") for part in parts[1:]))).limit(bindparam("limit"))

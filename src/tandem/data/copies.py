@@ -38,7 +38,7 @@ from tandem.store.sqlite_file import DatabaseFile
 from tandem.store.statement import SQLITE
 
 Told = Callable[[str, int, int], None]
-"""Called with what is being done, how much of it is, and how much there is."""
+"""Called with the name of the current step, how much of it is done, and how much there is."""
 
 _SQLITE: Final = "sqlite:///"
 _NO_ROOM: Final = {errno.ENOSPC, errno.EDQUOT}
@@ -48,7 +48,7 @@ _NEW_FILE: Final = os.O_RDWR | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY",
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """What was copied.
+    """The result of making or restoring a copy.
 
     Attributes:
         header: What the copy says of itself.
@@ -67,7 +67,7 @@ async def back_up(settings: Settings, file: Path, *, compress: bool, verify: boo
     Raises:
         InvalidInput: The file is there already.
         NotFound: There is no database.
-        Unavailable: The database cannot be read, the file cannot be written, or what was read does not verify.
+        Unavailable: The database cannot be read, the file cannot be written, or the copy does not verify.
     """
     await asyncio.to_thread(_refuse_taken, file)
     with _disk(file.parent), _scratch(file.parent) as scratch:
@@ -88,7 +88,7 @@ async def restore(settings: Settings, file: Path, name: str, *, replace: bool, v
         file: The copy.
         name: How errors call it.
         replace: Whether a SQLite database that is there is set aside.
-        verify: Whether to audit what was restored before it takes its place.
+        verify: Whether to audit the restored database before it takes its place.
         told: Told how far it is.
 
     Raises:
@@ -117,7 +117,7 @@ async def restore(settings: Settings, file: Path, name: str, *, replace: bool, v
     if settings.database.startswith(_SQLITE):
         copied = await _restore_sqlite(settings, file, name, header, replace=replace, verify=verify, told=told)
     else:
-        # Of a database that others share, emptying it is for whoever made it: nothing is replaced.
+        # Others may share this database, so its owner has to empty it: nothing is replaced.
         copied = await _restore_postgres(settings, file, name, header, verify=verify, told=told)
     if is_another:
         await asyncio.to_thread(record.write, log.KnownLog(header.log_id, 0, GENESIS))
@@ -130,7 +130,7 @@ async def copy(settings: Settings, to: Settings, *, verify: bool, told: Told) ->
     Raises:
         NotFound: There is no database.
         ConfigInvalid: The other one is not empty.
-        Unavailable: A database cannot be reached, or what was read does not verify.
+        Unavailable: A database cannot be reached, or the copy does not verify.
     """
     with _scratch(None) as scratch, _disk(scratch):
         file = scratch / "copy"
@@ -190,7 +190,7 @@ async def _restore_postgres(
         return Copied(header)
     report = await _audit(settings.database, settings, told, header)
     if not report.intact:
-        raise _damaged("What was restored", report)
+        raise _damaged("The restored database", report)
     return Copied(header, report)
 
 
@@ -266,7 +266,7 @@ async def _dump(url: str, file: Path, *, compress: bool, told: Told) -> portable
             tuple(TANDEM.ddl(SQLITE)),
         )
         tables = ((table.name, queries.columns_of(table), queries.read_rows(unit, table)) for table in queries.TABLES)
-        # Anew each time: on PostgreSQL a unit may be run again.
+        # From its beginning each time: on PostgreSQL a unit may be run again.
         with os.fdopen(os.open(file, _NEW_FILE, 0o600), "wb") as stream:
             portable.write(stream, header, tables, partial(told, "reading"), compress=compress)
             stream.flush()
@@ -392,7 +392,7 @@ def _scratch(parent: Path | None) -> Generator[Path]:
 
 @contextmanager
 def _disk(folder: Path) -> Generator[None]:
-    """Say what is to be done when a folder does not take what is written."""
+    """Map errors of writing to a folder, with advice."""
     try:
         yield
     except OSError as exc:

@@ -32,8 +32,8 @@ _GZIP: Final = b"\x1f\x8b"
 _LEVEL: Final = 4
 _STEP: Final = 500
 _LONGEST_LINE: Final = 2**27
-"""Bytes of a line: eight times the largest request of a broker that nobody set otherwise. More than that a copy is not
-read from, whatever its file inflates to, and so is not written to."""
+"""Bytes of a line: eight times the default limit of a request. Longer lines are not read, so that a file cannot inflate
+without bound, and therefore not written."""
 _MALFORMED: Final = (EOFError, gzip.BadGzipFile, zlib.error, ValueError, TypeError, KeyError, AttributeError)
 """What reading something that is no whole copy can end with."""
 
@@ -49,7 +49,7 @@ class Header:
         log_id: Which log it has.
         database: `sqlite` or `postgresql`.
         rows: How many rows it has.
-        ddl: What makes its tables on SQLite, for a later version that has others.
+        ddl: The statements that make its tables on SQLite, for a later version that has others.
     """
 
     tandem: str
@@ -114,7 +114,7 @@ class Reader:
     """Reads a copy once, and refuses one that is not whole.
 
     Attributes:
-        header: What it says of itself.
+        header: The copy's header.
     """
 
     def __init__(self, stream: io.BufferedReader, name: str) -> None:

@@ -1,4 +1,4 @@
-"""The operations on projects: what they ask and what they answer. Times are ISO 8601 in UTC."""
+"""Requests and answers of the operations on projects. Times are ISO 8601 in UTC."""
 
 from __future__ import annotations
 

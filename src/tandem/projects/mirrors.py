@@ -1,6 +1,6 @@
 """Mirrors of projects' repositories that this broker fetches itself, each with the project's deploy key.
 
-The registration is every broker's on the database; what is fetched is each broker's own, made when it is first needed.
+All brokers on a database share the registration; each fetches its own mirror when it first needs it.
 The key is derived from the brokers' secret, so that all of them show the same one to the forge.
 """
 
@@ -78,7 +78,7 @@ class Mirror:
         folder: Where it is.
         files: Its objects and branches.
         running: The fetch that is under way.
-        public_key: What the forge is to let in.
+        public_key: The deploy key that the forge must admit.
         fetched_at: When it was last fetched, in microseconds since the epoch; None if not since the broker's start.
         problem: Why the last fetch failed; None if it did not.
     """
@@ -105,11 +105,11 @@ class Mirror:
 
     @property
     def names(self) -> tuple[str, str]:
-        """The names of what is its own in the folder of mirrors."""
+        """The names of its own files in the folder of mirrors."""
         return self.folder.name, self._key.name
 
     def unavailable(self) -> Unavailable:
-        """Why something is not in it, for whoever needs that."""
+        """The error for a caller that needs an object which is not in it."""
         problem = self.problem.message if self.problem is not None else "It is still being fetched; try again."
         return Unavailable(f"The project's mirror has not what this is about. {problem}", url=self.url)
 
@@ -119,9 +119,9 @@ class Mirror:
             await self.fetch()
 
     async def fetch(self) -> None:
-        """Have what is at the URL now, or know why not; waits no longer than `PATIENCE_SECONDS`.
+        """Fetch the URL's newest commits, or note why that failed; waits no longer than `PATIENCE_SECONDS`.
 
-        Whoever asks gets a fetch that began after that, which all that wait share.
+        The fetch begins after this call; all waiting callers share it.
         """
         if self._next is None:
             self._next = asyncio.create_task(self._after(self.running), name="mirror")

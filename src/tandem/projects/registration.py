@@ -59,7 +59,7 @@ async def register_project(services: ProjectContext, caller: Caller, request: Re
     Raises:
         InvalidInput: The folder is not in a git repository, or is another project's that it cannot be moved over, or
             the name is another folder's, or the URL is none that may be fetched.
-        NotFound: The broker does not know the project that is to be moved.
+        NotFound: The broker does not know the project to move.
         Forbidden: Its gate is on where it is now.
     """
     top, usual = ("", "") if request.root is None else await asyncio.to_thread(_home, services, Path(request.root))
@@ -137,7 +137,7 @@ def _home(services: ProjectContext, root: Path) -> tuple[str, str]:
     git = services.projects.git
     place = find_repository(str(root)) if root.is_dir() else None
     if place is None:
-        # Git says what is wrong with it.
+        # Git's error gives the reason.
         return str(Repository.discover(root, git.executable, git.timeout_seconds).root), root.name
     with Repository(Path(place.home), git.executable, git.timeout_seconds) as repository:
         # Git itself has to agree that it can be used.
@@ -153,7 +153,7 @@ async def _is_there(services: ProjectContext, name: str, new: str = "") -> bool:
         place, here = find_repository(new) if new else None, find_repository(root)
         held = set[str]() if here is None else _on_record(Path(here.common_dir, "tandem"))
         is_other = (held and name not in held) or (place is not None and is_of(root, place.common_dir))
-        # In a folder without a repository nobody could switch a gate off.
+        # In a folder without a repository a gate could not be switched off.
         return here is not None and is_of(root, here.common_dir) and not is_other
 
     return services.projects.mirror(name) is not None or (root is not None and await asyncio.to_thread(look, root))
@@ -184,7 +184,7 @@ def _ensure_not_gated(unit: Unit, services: ProjectContext, name: str) -> None:
 
 
 def _require_movable(unit: Unit, services: ProjectContext, name: str, existing: ProjectRecord | None, top: str) -> None:
-    """Refuse to move a project that nobody knows, or to a folder that is another one.
+    """Refuse to move an unknown project, or to a folder that is another one.
 
     Raises:
         InvalidInput: The folder is another project.

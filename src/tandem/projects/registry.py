@@ -71,7 +71,7 @@ class Projects:
         self._labels: dict[str, float] = {}
         self._shown: str | None = None
         self._has_swept = False
-        # One at a time, so that what was read last counts.
+        # One at a time, so that the last read counts.
         self._loading = asyncio.Lock()
 
     def only(self, project: str) -> Projects:
@@ -81,7 +81,7 @@ class Projects:
         return one
 
     async def load(self) -> None:
-        """Read what is registered; again whenever another node may have changed it."""
+        """Read the registered projects; again whenever another node may have changed them."""
         async with self._store.turn(self._loading):
             records = await self._store.read(rows.list_registered)
             # First, as a project that is known without its mirror would be taken for one that has none.
@@ -93,7 +93,7 @@ class Projects:
                 self._repositories.pop(root).close()
 
     async def _keep_mirrors(self, records: Iterable[ProjectRecord]) -> None:
-        """Have a mirror for each project that is to have one, and nothing left of others."""
+        """Keep a mirror for each project that is registered with one, and delete the others."""
         wanted = {record.name: record.mirror for record in records if record.mirror}
         gone = [name for name, mirror in self._mirrors.items() if wanted.get(name) != mirror.url]
         for name in gone:
@@ -134,7 +134,7 @@ class Projects:
         return self.registration(project) != registration
 
     def check(self, unit: Unit, project: str, registration: int) -> None:
-        """Within a unit of work that has taken its number of the log: what was validated is what is registered.
+        """Check, in a unit that has taken its number of the log, that the validated registration still holds.
 
         Raises:
             ProjectMoved: The project has another folder by now, or has one at all, or none.
@@ -144,7 +144,7 @@ class Projects:
             raise ProjectMoved(project)
 
     async def notice(self, batch: list[Event]) -> None:
-        """Read the projects again when the log says that one was registered or removed, on whatever node."""
+        """Read the projects again when the log says that one was registered or removed, on any node."""
         if any(event.kind == EventKind.PROJECT_REGISTERED for event in batch):
             await self.load()
 
@@ -161,7 +161,7 @@ class Projects:
         return sorted(name for name in self._by_name if self._shown in (None, name))
 
     def records(self) -> list[ProjectRecord]:
-        """What is registered, by name, as far as the caller may know it."""
+        """The registered projects, by name, as far as the caller may know them."""
         return [self._by_name[name] for name in self.names()]
 
     def root(self, project: str) -> str | None:
@@ -206,12 +206,12 @@ class Projects:
     async def repository(self, project: str, *bases: str | None) -> Repository | None:
         """The repository of a registered project; None for a label. Cheap for a folder: git is not run for it.
 
-        A mirror is fetched first where that may bring what is asked for. What it has is given even if that fails;
-        None, if it has nothing. Its `problem` says why.
+        A mirror is fetched first where a base may be missing or have moved. If that fails, its `problem` says why, and
+        the mirror is returned as it is; None if it was never fetched.
 
         Args:
             project: The project.
-            bases: What is needed of it: ids of commits, or names, such as HEAD, of which the newest commit counts.
+            bases: The commits that must be in it: ids, or names, such as HEAD, of which the newest commit counts.
         """
         await self.learn(project)
         root, mirror = self.root(project), self._mirrors.get(project)

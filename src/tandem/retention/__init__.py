@@ -1,1 +1,1 @@
-"""Retention: what was closed so many days ago loses its contents, and the log stays verifiable."""
+"""Retention: removes contents a number of days after a review or cycle was closed; the log stays verifiable."""

@@ -54,7 +54,7 @@ _PARTS: Final = {
 
 
 def without_contents(event: Event) -> Event:
-    """What is left of an event; the hash stays, for the chains it is in."""
+    """An event without its contents; the hash stays, for the chains it is in."""
     delta: dict[str, Any] = orjson.loads(event.delta)
     for part, table in _PARTS.items():
         if part in delta:
@@ -165,7 +165,7 @@ def blank_rows(unit: Unit, kind: Kind, key: str) -> list[str]:
 
 
 def blank_event(unit: Unit, event: Event) -> None:
-    """Store what is left of an event."""
+    """Store an event without its contents."""
     unit.execute(_blank_event, key=event.seq, new_data=event.data, new_delta=event.delta)
 
 

@@ -100,7 +100,7 @@ def _of_review(unit: Unit, found: Closed, now_us: int) -> int:
 def _of_cycle(services: Services, unit: Unit, found: Closed, now_us: int) -> int:
     """Take one cycle's payloads; the number of the newest event that lost its contents, 0 if none did.
 
-    Nobody closes the reviews of its hand-offs: they end here, and lose the same texts when it is their turn.
+    The reviews of its hand-offs are never closed: they end here, and lose the same texts when it is their turn.
     """
     before = cycles.find(unit, found.id, lock=True)
     if before is None or (before.event_seq, before.removed_at) != (found.event_seq, None):
@@ -124,7 +124,7 @@ def _of_cycle(services: Services, unit: Unit, found: Closed, now_us: int) -> int
 
 
 def _left(unit: Unit, subject: str) -> list[Event]:
-    """Take the contents from a subject's events; what is left of them, nothing if they keep theirs."""
+    """Take the contents from a subject's events; returns the emptied events, none if they keep theirs."""
     history = events.list_after(unit, 0, _EVENT_LIMIT + 1, subject=subject)
     # Of events from before hashes were keyed, a checkpoint vouches for every word.
     if len(history) > _EVENT_LIMIT or history[0].seq < events.read_head(unit).keyed_from:
