@@ -56,7 +56,7 @@ FIXED = (
 LABELLED = 'role="img" aria-labelledby="title text"'
 NAME = "A commit is refused, reviewed, approved and accepted"
 DESCRIPTION = (
-    "In one terminal git refuses a commit that nobody approved; the change is submitted and waits. In the other a "
+    "In one terminal git refuses an unapproved commit; the change is submitted and waits. In the other a "
     "reviewer claims it, reads it and approves it. The same commit is then accepted."
 )
 FRAME = ("╭", "│", "╰")

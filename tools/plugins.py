@@ -24,7 +24,7 @@ FOLDER: Final = "plugins/tandem"
 _DISTRIBUTION: Final = "tandem-broker"
 _NAME: Final = "tandem"
 _COMMAND: Final = ("tandem", "hook")
-_DESCRIPTION: Final = "Has your agent's changes reviewed before they are committed, and refuses what is not approved."
+_DESCRIPTION: Final = "Has your agent's changes reviewed before they are committed, and refuses unapproved ones."
 _TOOL_SECONDS: Final = 120
 _README: Final = """\
 # The plugin of Tandem

@@ -94,7 +94,7 @@ def operations() -> str:
     types: dict[str, list[Field]] = {}
     sections = [_operation(operation, types) for operation in REGISTRY]
     index = table(
-        ("operation", "roles", "what it does"),
+        ("operation", "roles", "description"),
         ([f"[`{one.name}`](#{one.name})", ", ".join(sorted(one.roles)), one.description] for one in REGISTRY),
     )
     return page(
@@ -311,8 +311,8 @@ def life_cycle() -> str:
         "While a review is claimed, `claim_review` by its holder answers with the same claim, renewed; others are "
         "answered `ALREADY_CLAIMED`. Under a policy that needs more, or where its reviewer has no vote, others get a "
         "claim beside it (`claim_beside`, [the policy](policy.md#reviewers-at-the-same-time)): when one of several "
-        "claims ends, the review stays held, and the last one ends it as an objection said. Nobody gives the verdict "
-        "on content that they wrote, nor accepts their own counter-patch (`SELF_APPROVAL`).",
+        "claims ends, the review stays held, and the last one ends it as an objection said. No one may give the "
+        "verdict on content that they wrote, or accept their own counter-patch (`SELF_APPROVAL`).",
     )
 
 

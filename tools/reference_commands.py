@@ -24,11 +24,11 @@ def commands() -> str:
         "`tandem help review list`, or `-h` behind a command, shows its options and examples. "
         "[The command line](../guide/command-line.md) says how they go together.",
         "## For people and agents",
-        table(("command", "what it does"), rows[False]),
+        table(("command", "description"), rows[False]),
         "## For programs",
         "Hooks, pools, workflow steps and scripts call these; no help lists them. Each operation is a command, so that "
-        "[the operations](operations.md) say what they take and answer.",
-        table(("command", "what it does"), rows[True]),
+        "[the operations](operations.md) list their arguments and answers.",
+        table(("command", "description"), rows[True]),
     )
 
 

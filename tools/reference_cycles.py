@@ -55,7 +55,7 @@ def transitions(workflow: Workflow) -> str:
             lock = _rotation(phase.role, workflow.archiver_after(phase.name))
             rows.append((f"`{phase.name}`", "`cycle_complete`", phase.role, f"`{COMPLETE}`", lock))
     archivers = dict.fromkeys(workflow.archiver_after(name) for name in workflow.completing_phases)
-    rows.append((f"`{COMPLETE}`", "`cycle_archive`", " or ".join(archivers), "idle", "nobody holds it"))
+    rows.append((f"`{COMPLETE}`", "`cycle_archive`", " or ".join(archivers), "idle", "free"))
     return table(("phase", "step", "by", "then", "lock"), rows)
 
 

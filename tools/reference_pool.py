@@ -61,9 +61,9 @@ TEMPLATE: Final[dict[str, str]] = {
 
 ANSWER: Final[dict[str, str]] = {
     "nonce": "What the prompt says to write here. It shows that the answer is this run's own, and quoted from nowhere.",
-    "files": "What was read. An approval needs an entry for each file of the diff, or the text, by its number.",
+    "files": "The files read. An approval needs an entry for each file of the diff, or the text, by its number.",
     "digest": "The digest of the round that was reviewed, as the prompt names it; null if it has none.",
-    "verdict": "What is decided. There is no answer that decides nothing.",
+    "verdict": "The decision. There is no answer without one.",
 }
 """Fields of a program's answer, where its schema (which is written for models) does not say it."""
 
@@ -194,7 +194,7 @@ def _variables() -> str:
             needed = "has to be there" if name in form.required else "may be there"
             once = ", once" if form.once else ""
             rows.append((f"`{mode}`", f"`{{{{{name}}}}}`", needed + once, TEMPLATE[name]))
-    return table(("mode", "variable", "in the template", "what it becomes"), rows)
+    return table(("mode", "variable", "in the template", "value"), rows)
 
 
 def _operations() -> str:
@@ -208,7 +208,7 @@ def _operations() -> str:
         )
         for one in found
     )
-    return table(("operation", "roles", "MCP", "what it does"), rows)
+    return table(("operation", "roles", "MCP", "description"), rows)
 
 
 def _seconds(seconds: float) -> str:

@@ -1,7 +1,7 @@
 """The `tandem` program: the bridge or a hook when asked for it, the command line for everything else.
 
-The bridge runs once per agent start, a hook once per commit, and a workflow's step in projects where nobody reviews,
-too. They answer within milliseconds, so each is imported only when it is called.
+The bridge runs once per agent start, a hook once per commit, and a workflow's step in projects without reviews, too.
+They answer within milliseconds, so each is imported only when it is called.
 """
 
 from __future__ import annotations
@@ -31,9 +31,8 @@ def main() -> None:
     elif arguments[:1] == ["gate"] and deleted_folder() is None and (answer := _disabled_answer(arguments)) is not None:
         sys.stdout.write(answer)
     else:
-        # A command imports for most of its start, and what it imports stays: collecting meanwhile finds nothing and
-        # takes a tenth of the time. `cli.execution` turns it on again; for a broker `SdkMount` does, as the SDK comes
-        # last.
+        # A command imports for most of its start, and modules stay: collecting meanwhile finds nothing and takes a
+        # tenth of the time. `cli.execution` turns it on again; for a broker `SdkMount` does, as the SDK comes last.
         gc.disable()
         from tandem.cli.program import run as run_command  # neither bridge nor hooks need it
 
@@ -71,7 +70,7 @@ def _version() -> str:
 
 
 def _disabled_answer(arguments: list[str]) -> str | None:
-    """What a workflow's step prints where nobody reviews, which is most projects: they pay for one look only."""
+    """The output of a workflow's step in a project without reviews, as most are: they pay for one look only."""
     from tandem.rulings import planning  # a step of a workflow alone
 
     return planning.disabled_answer(arguments)

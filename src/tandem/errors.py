@@ -147,8 +147,8 @@ class InvalidTarget(TandemError):
 class Unauthenticated(TandemError):
     """No valid credentials where they are required.
 
-    Send an access token as `Authorization: Bearer …`, or set `TANDEM_TOKEN` to it. `details.reason` says what is wrong
-    with the one that came: `missing`, `malformed`, `repeated`, `unknown`, `expired` or `revoked`.
+    Send an access token as `Authorization: Bearer …`, or set `TANDEM_TOKEN` to it. `details.reason` says why the one
+    that came is refused: `missing`, `malformed`, `repeated`, `unknown`, `expired` or `revoked`.
     """
 
     code = "UNAUTHENTICATED"
@@ -158,7 +158,7 @@ class Unauthenticated(TandemError):
 class AuthFailed(TandemError):
     """The key is not the role's.
 
-    Use the role's own key. Nobody can show a lost one; `tandem cycle rotate ROLE` makes a new one.
+    Use the role's own key. A lost one cannot be shown; `tandem cycle rotate ROLE` makes a new one.
     """
 
     code = "AUTH_FAILED"
@@ -169,7 +169,7 @@ class InvalidSession(TandemError):
     """No such session, or one that has ended.
 
     Open a new session with `session_open`, and send its `session_token`. A supervisor of reviewers ends them and
-    registers anew.
+    registers again.
     """
 
     code = "INVALID_SESSION"
@@ -241,7 +241,7 @@ class InvalidTool(TandemError):
 class InvalidTransition(TandemError):
     """The life cycle has no such step from the current state; `details.allowed` lists targets.
 
-    Read the state with `get_review_status`; `details.allowed_actions` says what it takes.
+    Read the state with `get_review_status`; `details.allowed_actions` lists the actions that it takes.
     """
 
     code = "INVALID_TRANSITION"
@@ -367,9 +367,9 @@ class CycleAlreadyActive(TandemError):
 
 
 class InvalidPhase(TandemError):
-    """The cycle's phase has no such step; `details.allowed` lists what it has.
+    """The cycle's phase has no such step; `details.allowed` lists its steps.
 
-    Read `cycle_status`: `next_step` says what is possible now. With `details.review_id`, wait for that review.
+    Read `cycle_status`: `next_step` says which step is possible now. With `details.review_id`, wait for that review.
     """
 
     code = "INVALID_PHASE"
@@ -419,7 +419,7 @@ class PoolCapReached(TandemError):
 
 
 class CheckFailed(TandemError):
-    """A required check of what was approved has not passed.
+    """A required check of the approved content has not passed.
 
     Read its log (`tandem checks log REVIEW NAME`). Send a new round, or have it run again: `tandem checks run REVIEW`.
     """
@@ -429,7 +429,7 @@ class CheckFailed(TandemError):
 
 
 class CheckPending(TandemError):
-    """A required check of what was approved has not ended yet, or what it ran on does not count yet.
+    """A required check of the approved content has not ended yet, or it ran on a base that does not count yet.
 
     Wait for it: `tandem checks list REVIEW --wait`; the answer says what else helps.
     """

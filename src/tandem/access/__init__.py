@@ -1,1 +1,1 @@
-"""Who calls, what they may do, and the tokens that prove it."""
+"""Identity and rights of callers, and the tokens that prove them."""

@@ -33,17 +33,17 @@ _TOKEN = re.compile(r"tdm_(?P<id>[0-9a-hjkmnp-tv-z]{18})_[A-Za-z0-9_-]{43}")
 _PASS = re.compile(r"tdm_r_(?P<body>[A-Za-z0-9_-]+)\.(?P<seal>[0-9a-f]{64})")
 _CODE = re.compile(r"(?P<body>[A-Za-z0-9_-]+)\.(?P<seal>[0-9a-f]{64})")
 _REVIEWER_ROLES: Final = frozenset({"reviewer"})
-_HOW = "Ask whoever runs the broker for one (tandem token create NAME --role ROLE), and set TANDEM_TOKEN to it."
+_HOW = "Ask the person who runs the broker for one (tandem token create NAME --role ROLE), and set TANDEM_TOKEN to it."
 
 
 class Authenticator:
-    """Tells from what a request brings who sends it; on a trusted broker, nobody in particular.
+    """Identifies a request's sender by its credentials; on a trusted broker no one in particular.
 
     Nothing is remembered from one request to the next, so that a revocation counts at once on every node.
 
     Attributes:
         required: Whether calls need a token.
-        owner_token: The token of whoever runs the broker, made anew at each start; None where none is required.
+        owner_token: The token of the broker's owner, new at each start; None where none is required.
         published: Set once clients can find the owner's token; who may want to look it up is not refused before.
     """
 
@@ -133,7 +133,7 @@ class Authenticator:
         return None if has_ended else await self.known(access_id)
 
     async def end_login(self, login: str, seconds: float) -> None:
-        """Take a login for over at every node, whoever has a copy of its cookie.
+        """End a login at every node, for every copy of its cookie.
 
         Args:
             login: What the cookie calls it.
@@ -235,7 +235,7 @@ def new_token(token_id: str) -> str:
 
 
 def hash_of(secret: str) -> str:
-    """What to store of a token or a login. Both are long and random, so nobody finds them by trying."""
+    """What to store of a token or a login. Both are long and random, so trying does not find them."""
     return hashlib.sha256(secret.encode()).hexdigest()
 
 

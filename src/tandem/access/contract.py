@@ -1,4 +1,4 @@
-"""The operations on access tokens and logins: what they ask and what they answer. Times are ISO 8601 in UTC."""
+"""Requests and answers of the operations on access tokens and logins. Times are ISO 8601 in UTC."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class CreateToken(WriteRequest):
             description="Whose it is; they act under this name. Several tokens may have one name.",
         ),
     ]
-    roles: Annotated[list[RoleName], Field(min_length=1, max_length=20, description="What it is for.")]
+    roles: Annotated[list[RoleName], Field(min_length=1, max_length=20, description="The roles that it grants.")]
     days: Annotated[
         float | None, Field(gt=0, le=_MOST_DAYS, description="How long it is valid; default: until it is revoked.")
     ] = None
@@ -96,7 +96,7 @@ class TokenFacts:
 
     token_id: TokenId
     name: Annotated[str, Field(description="Whose it is.")]
-    roles: Annotated[tuple[str, ...], Field(description="What it is for.")]
+    roles: Annotated[tuple[str, ...], Field(description="The roles that it grants.")]
     project: OneProject | None
 
 
@@ -143,7 +143,7 @@ class TokenRevoked:
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """Where a browser logs in as whoever asked."""
+    """Where a browser logs in as the caller."""
 
     path: Annotated[
         str, Field(description="The address below the broker's own; `/` on a broker that trusts everybody.")

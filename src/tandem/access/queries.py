@@ -47,7 +47,7 @@ _purge_ended = Statement(delete(ended_logins).where(_e.until < bindparam("now"))
 
 
 def find(unit: Unit, token_id: str, *, lock: bool = False) -> AccessToken | None:
-    """A token, valid or not; with `lock`, nobody else revokes it before this transaction ends."""
+    """A token, valid or not; with `lock`, no other transaction revokes it before this one ends."""
     return unit.find(AccessToken, _find_locked if lock else _find, token_id=token_id)
 
 

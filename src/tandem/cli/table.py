@@ -1605,7 +1605,7 @@ COMMANDS: dict[str, Command] = {
         groups={"options": "tandem.cli.connection_options:ConnectionOptions"},
     ),
     "webhook list": Command(
-        "list_webhooks", "Webhooks, oldest first, with what waits and what has failed; never the secrets.",
+        "list_webhooks", "Webhooks, oldest first, with their waiting and failed deliveries counted; never the secrets.",
         Parameter("broker", "--broker", variable="TANDEM_BROKER", help="The broker, or several on one database: URL,URL; default: the one on this machine.", metavar="URL", panel="Common options"),
         Parameter("agent", "--agent", variable="TANDEM_AGENT", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),
         Parameter("as_json", "--json", kind="flag", default=False, help="Print the envelope, exactly as the broker answered it.", panel="Common options"),

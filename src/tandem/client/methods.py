@@ -1119,7 +1119,7 @@ class Operations(ABC):
         return await self._operate("add_webhook", locals())
 
     async def list_webhooks(self) -> webhooks_contract.WebhookList:
-        """Webhooks, oldest first, with what waits and what has failed; never the secrets."""
+        """Webhooks, oldest first, with their waiting and failed deliveries counted; never the secrets."""
         return await self._operate("list_webhooks", locals())
 
     async def list_deliveries(

@@ -116,7 +116,7 @@ class AffectedFile:
     operation: FileOperation
     """What happens to it; `mode` if nothing but the file mode changes."""
     added: int | None = None
-    """Lines added; null for a binary file; of a renamed file only those that differ."""
+    """Lines added, not counted in a binary file; of a renamed file only those that differ."""
     removed: int | None = None
     """Lines removed, likewise."""
     old_path: str | None = None

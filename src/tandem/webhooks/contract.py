@@ -1,4 +1,4 @@
-"""The operations on webhooks: what they ask and what they answer. Times are ISO 8601 in UTC."""
+"""Requests and answers of the operations on webhooks. Times are ISO 8601 in UTC."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class AddWebhook(WriteRequest):
 
 
 class ListWebhooks(Request):
-    """Webhooks, oldest first, with what waits and what has failed; never the secrets."""
+    """Webhooks, oldest first, with their waiting and failed deliveries counted; never the secrets."""
 
     refusals: ClassVar[Refusals] = ()
 
@@ -130,7 +130,7 @@ class WebhookView(WebhookFacts):
     waiting: Annotated[int, Field(description="Events that wait to be delivered, those that are tried again included.")]
     failed: Annotated[int, Field(description="Events that were given up in the last 14 days.")]
     delivered_at: Annotated[str | None, Field(description="When the latest event arrived.")]
-    problem: Annotated[str | None, Field(description="The latest failed answer to what has not arrived yet.")]
+    problem: Annotated[str | None, Field(description="The latest failed answer to an event that has not arrived yet.")]
     stopped: Annotated[
         str | None, Field(description="Why nothing is posted any more, and what to do; null while it is posted to.")
     ]
@@ -153,7 +153,7 @@ class DeliveryView:
 
     seq: Annotated[int, Field(description="The event's number.", le=LARGEST**2)]
     kind: Annotated[str, Field(description="What happened."), Shown("name")]
-    subject: Annotated[str, Field(description="What it happened to.")]
+    subject: Annotated[str, Field(description="The event's subject, such as a review.")]
     title: Annotated[str | None, Field(description="The intent of the review that it happened to; else null.")]
     actor: Annotated[str, Field(description="Who did it.")]
     state: Annotated[str, Field(description="`waiting`, `delivered` or `failed`.")]

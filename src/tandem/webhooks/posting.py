@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 SECONDS: Final = 10
 """How long a receiver may take, from the look at its name to its answer."""
 _MOST_BYTES: Final = 4_096
-"""Of an answer: its beginning is enough to see what is wrong."""
+"""Of an answer: its beginning is enough to see the problem."""
 _MOST_SHOWN: Final = 500
 _MOST_DIGITS: Final = 9
 _URL: Final = re.compile(r"[!-~]+")
@@ -75,7 +75,7 @@ def kind_of(address: IpAddress) -> Kind:
         within = _carried(address)
         if within is not None:
             kind = kind_of(within)
-            # The loopback of whoever unwraps it is no place of ours.
+            # The loopback of the gateway that unwraps it is not ours.
             return "unusable" if kind == "loopback" else kind
     for kind, networks in _LISTED.items():
         if any(address in network for network in networks):
@@ -84,7 +84,7 @@ def kind_of(address: IpAddress) -> Kind:
 
 
 def _carried(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
-    """The address to which a gateway sends on what goes to this one."""
+    """The address to which a gateway forwards packets for this one."""
     if address in _NAT64:
         return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
     return address.teredo[1] if address.teredo is not None else address.sixtofour
@@ -111,7 +111,7 @@ class Reply(NamedTuple):
 
     Attributes:
         status: The HTTP status; None if it did not answer.
-        answer: The beginning of what it said, or why it said nothing.
+        answer: The beginning of its answer, or why there is none.
         retry_after_seconds: How long it asks not to be tried again (`Retry-After`); 0 if it does not say.
     """
 
@@ -170,7 +170,7 @@ async def list_addresses(target: Target, *, allow_private: bool) -> list[str]:
 
 
 async def post(url: str, headers: dict[str, str], body: bytes, *, allow_private: bool) -> Reply:
-    """Post to a webhook's URL; whatever goes wrong is the reply."""
+    """Post to a webhook's URL; an error is returned as the reply."""
     # With the first message: most brokers have no webhooks, and the import takes a tenth of a second.
     httpx = await asyncio.to_thread(importlib.import_module, "httpx")
 
@@ -222,7 +222,7 @@ async def _exchange(
 
 
 def _seconds_of(retry_after: str) -> float:
-    """How long from now a `Retry-After` means: a number of seconds, or a date; 0 for what is neither."""
+    """How long from now a `Retry-After` means: a number of seconds, or a date; 0 if it is neither."""
     if retry_after.isdecimal() and retry_after.isascii():
         return float(retry_after[:_MOST_DIGITS])
     try:

@@ -191,18 +191,18 @@ def queue(unit: Unit, webhook: Webhook, found: Iterable[Event], until: int, now_
 
 
 def purge(unit: Unit, webhook_id: str, oldest_us: int) -> None:
-    """Forget what arrived, but for the newest, and what was given up before a time."""
+    """Forget delivered events, but for the newest, and those given up before a time."""
     unit.execute(_purge_delivered, webhook_id=webhook_id)
     unit.execute(_purge_failed, webhook_id=webhook_id, oldest=oldest_us)
 
 
 def list_due(unit: Unit, webhook_id: str, now_us: int, limit: int) -> list[Delivery]:
-    """What can be tried now: the first of each subject that is not delivered; nothing once the receiver was gone."""
+    """Deliveries to try now: the first of each subject that is not delivered; none once the receiver was gone."""
     return unit.list_of(Delivery, _due, webhook_id=webhook_id, now=now_us, limit=limit)
 
 
 def find_next_try(unit: Unit, webhook_id: str, now_us: int) -> int | None:
-    """When something is to be tried again that is not due yet."""
+    """When the next delivery that is not due yet will be tried."""
     return unit.value(_next_try, webhook_id=webhook_id, now=now_us)
 
 

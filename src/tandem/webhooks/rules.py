@@ -68,7 +68,7 @@ class Webhook(NamedTuple):
 
 
 class Message(NamedTuple):
-    """What is posted.
+    """A posted message.
 
     Attributes:
         id: The same at each try, so that a receiver can tell a repetition.

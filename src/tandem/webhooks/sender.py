@@ -1,7 +1,7 @@
 """Sends events to webhooks: at least once, and one after the other for each review.
 
 The log is the outbox: it is written in the transaction of every change, so that this costs those nothing. A webhook
-has a place in it; what it wants of the events behind that becomes a delivery in the transaction that moves the place.
+has a place in it; events behind that which it wants become deliveries in the transaction that moves the place.
 One broker of a database sends, and another goes on where it stopped.
 """
 
@@ -29,19 +29,19 @@ LOCK: Final = "webhooks"
 _TERM_SECONDS: Final = 300
 """After so long the sender asks for its lock again, which it may have lost with its connection.
 
-Two senders would repeat messages, and keep the order: what comes next is decided by what the database has.
+Two senders would repeat messages, but keep the order: the database decides which is next.
 """
 _AT_ONCE: Final = 4
 """Messages that are on their way to one receiver."""
 _BATCH: Final = 200
 _MOST_WAITING: Final = 10_000
-"""Of one webhook; what comes after that stays in the log until there is room."""
+"""Of one webhook; later events stay in the log until there is room."""
 _FAILED_SECONDS: Final = 14 * 86_400
-"""How long what was given up is shown."""
+"""How long deliveries that were given up are shown."""
 
 
 class _Work(NamedTuple):
-    """What there is to do for a webhook: events to take from the log, and deliveries to try."""
+    """The work for a webhook: events to take from the log, and deliveries to try."""
 
     webhook: Webhook
     found: list[Event]
@@ -56,7 +56,7 @@ class Sender:
         """Make it.
 
         Args:
-            services: What it stands on.
+            services: The services.
             standby_seconds: How often it looks though nothing told it to: for events, and whether it is its turn.
         """
         self._services = services
@@ -77,7 +77,7 @@ class Sender:
                     if granted:
                         await self._send(time.monotonic() + _TERM_SECONDS)
                         continue
-            except Exception:  # noqa: BLE001 - the sender goes on whatever happens; it is logged
+            except Exception:  # noqa: BLE001 - the sender survives every error; it is logged
                 _log.exception("sending to webhooks failed; it goes on")
                 # It may have failed before it knew whether there are any.
                 self._services.webhooks_wanted.set()
@@ -114,7 +114,7 @@ class Sender:
         return [
             _Work(
                 one,
-                # What may come in behind what shows already would be passed over.
+                # Beyond `settled` an event may still come in behind visible ones, and would be passed over.
                 events.list_after(
                     unit,
                     max(one.scanned_seq, self._seen.get(one.id, 0)),
@@ -136,7 +136,7 @@ class Sender:
             if wanted or len(one.found) == _BATCH:
                 queued |= await self._services.store.write(partial(self._take, one, wanted))
             elif one.found:
-                # Nothing is lost with it: what is not for the webhook is looked at again after a restart.
+                # In memory only: after a restart the events that are not for the webhook are looked at again.
                 self._seen[one.webhook.id] = one.found[-1].seq
         return queued
 
@@ -148,7 +148,7 @@ class Sender:
         return queries.queue(unit, work.webhook, wanted, work.found[-1].seq, now)
 
     def _begin(self, work: _Work, looked: frozenset[tuple[str, str]], group: asyncio.TaskGroup) -> None:
-        """Begin what can be tried now, as far as the receiver is not busy."""
+        """Begin the deliveries that are due, as far as the receiver is not busy."""
         for delivery in work.due:
             busy = sum(1 for webhook_id, _ in self._under_way if webhook_id == work.webhook.id)
             key = (delivery.webhook_id, delivery.subject)
