@@ -104,9 +104,9 @@ class Sandbox:
                 child.unlink()
 
     def fingerprint(self) -> dict[str, tuple[int, str]]:
-        """Every file of the git folder with its time and content; equal when nothing was written.
+        """Returns time and content of every file in the git folder; equal when nothing was written.
 
-        Without the times of objects and shared indexes: git renews those of what it uses, to keep them from `git gc`.
+        Leaves out the times of objects and shared indexes: git renews those that it uses, to keep them from `git gc`.
         """
         folder = self.root / ".git"
         files = {file.relative_to(folder): file for file in sorted(folder.rglob("*")) if file.is_file()}

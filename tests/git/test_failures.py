@@ -33,13 +33,13 @@ def children() -> set[int]:
 
 def test_a_git_that_is_missing_says_what_to_install(sandbox: Sandbox) -> None:
     with (
-        Repository(sandbox.root, git="git-that-nobody-has") as repository,
+        Repository(sandbox.root, git="git-that-is-missing") as repository,
         pytest.raises(Unavailable, match="Install git") as refused,
     ):
         repository.validate_diff(new_file("x"))
-    assert refused.value.details["program"] == "git-that-nobody-has"
+    assert refused.value.details["program"] == "git-that-is-missing"
     with pytest.raises(Unavailable, match="Install git"):
-        Repository.discover(sandbox.root, git="git-that-nobody-has")
+        Repository.discover(sandbox.root, git="git-that-is-missing")
 
 
 def test_a_git_that_hangs_is_ended_with_its_children(sandbox: Sandbox, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Random trees and random edits: what is validated is always what git would commit."""
+"""Random trees and random edits: the validated content is always the content that git would commit."""
 
 from __future__ import annotations
 

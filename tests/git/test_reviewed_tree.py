@@ -1,4 +1,4 @@
-"""A folder holds exactly a round, whatever the project's own folder, its settings and earlier visitors are like."""
+"""A laid-out folder holds exactly one round, independent of the project's folder, its settings and earlier rounds."""
 
 from __future__ import annotations
 
@@ -287,7 +287,7 @@ def test_p10_the_change_stands_on_the_tip_with_what_its_base_has_beside(place: P
     behind = place.lay_out(diff, old, tip)
     assert Sandbox(behind.folder).git("rev-parse", "HEAD^").strip() == tip
     assert not (place.tree / "beside.txt").exists()
-    # What is the same has the same id, whatever it was made against; another title or history has another.
+    # Equal trees get the same commit id against any base; another title or history changes the id.
     assert place.lay_out(diff, tip, tip).commit == behind.commit
     assert place.lay_out(diff, tip, tip, title="Round 2").commit != behind.commit
     assert place.lay_out(diff, base, base).commit != tree.commit

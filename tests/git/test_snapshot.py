@@ -50,7 +50,7 @@ def ensure_submission_is_the_commit(sandbox: Sandbox, scope: Scope = EVERYTHING)
     base = sandbox.run("rev-parse", "--verify", "-q", "HEAD", check=False).stdout.decode().strip()
     if scope == EVERYTHING:
         sandbox.git("add", "--all")
-    sandbox.git("commit", "-q", "-m", "what was submitted")
+    sandbox.git("commit", "-q", "-m", "the submitted change")
     assert taken.base == (base or sandbox.empty_tree())
     assert content.digest == sandbox.commit_digest(taken.base, "HEAD")
     assert content.content == taken.diff

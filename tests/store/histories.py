@@ -1,6 +1,6 @@
 """Many reviews at once, written into the tables by SQL that both databases take: enough for lists and searches.
 
-The log is none that an audit would take.
+An audit would not accept the log.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ _STATE = """CASE WHEN i % {step} <> 0 THEN 'closed' WHEN i / {step} % 5 = 0 THEN
     WHEN i / {step} % 5 = 1 THEN 'changes_requested' WHEN i / {step} % 5 = 2 THEN 'rejected' ELSE 'pending' END"""
 _PROJECT = "CASE WHEN i % 7 = 0 THEN 'beta' ELSE 'alpha' END"
 _STATEMENTS = (
-    "INSERT INTO contents (id, body) VALUES ('text', 'What it is about.')",
+    "INSERT INTO contents (id, body) VALUES ('text', 'The description.')",
     f"""INSERT INTO reviews (id, project, category, priority, proposer_id, created_at, intent, agent_type, agent_role,
         state, outcome, round, validated, claim_generation, reviewer_id, lease_expires_at, turn, attention, updated_at,
         event_seq, event_hash, objections)
@@ -37,8 +37,8 @@ _STATEMENTS = (
 
 
 def statements(reviews: int, open_reviews: int) -> list[str]:
-    """What makes so many reviews in a database without any, so many of them open.
+    """Returns the SQL that adds so many reviews, so many of them open, to a database without any.
 
-    Number i has the id `rv_` and 1,000,000 + i, and was put up i hundredths of a second after 1970 began.
+    Number i has the id `rv_` and 1,000,000 + i, and was proposed i hundredths of a second after 1970 began.
     """
     return [one.format(reviews=reviews, step=reviews // open_reviews) for one in _STATEMENTS]

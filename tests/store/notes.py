@@ -57,7 +57,7 @@ SEEN: Final = Statement(select(notes.c.seen).where(notes.c.id == bindparam("id")
 SEE: Final = Statement(update(notes).where(notes.c.id == bindparam("key")).values(seen=notes.c.seen + 1))
 
 WAIT_SECONDS: Final = 30.0
-"""How long a test waits for what has to happen at once; only a failure takes that long."""
+"""How long a test waits for an event that should come at once; only a failure takes that long."""
 
 
 def add(key: str, *, notice: int = 0, body: str = "") -> Callable[[Unit], str]:
@@ -83,7 +83,7 @@ def present(store: Store) -> list[str]:
 
 
 class Hold:
-    """A unit that keeps its thread until it is released: whatever is written meanwhile has to wait."""
+    """A unit that keeps its thread until it is released: every write waits meanwhile."""
 
     def __init__(self) -> None:
         self._began = threading.Event()

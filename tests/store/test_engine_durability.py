@@ -1,4 +1,4 @@
-"""P3: what was acknowledged survives `kill -9`."""
+"""P3: acknowledged writes survive `kill -9`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from tandem.store.engine import make_store
 from tests.store.notes import SCHEMA, present
 
-# Eight writers that say what was acknowledged, one line each, until they are killed.
+# Eight writers that print each acknowledged write on a line, until they are killed.
 WRITERS = """
 import asyncio, sys
 from tandem.store.engine import make_store
@@ -47,7 +47,7 @@ def acknowledged_until_killed(url: str, names: str, count: int) -> list[str]:
     assert child.stdout is not None
     said = [child.stdout.readline() for _ in range(count)]
     child.kill()
-    # Not by `communicate`: that would leave out what was read ahead with the last of these lines.
+    # Not by `communicate`: it would lose the output that was read ahead with the last of these lines.
     rest = child.stdout.read()
     child.stdout.close()
     child.wait(60)
@@ -66,5 +66,5 @@ def test_p3_everything_acknowledged_is_there_after_kill_9(database_url: str, cou
     kept = set(present(store))
     store.close_blocking()
     assert set(first) | set(second) <= kept
-    # What was committed and not yet acknowledged may be there: at most one write of each writer.
+    # Committed writes that were not yet acknowledged may be there: at most one of each writer.
     assert len(kept) <= len(first) + len(second) + 16

@@ -55,7 +55,7 @@ def refuses(unit: Unit) -> None:
 def fails_at_commit(unit: Unit) -> None:
     """A constraint that is checked only at the end: a COMMIT that really fails."""
     unit.execute(DEFER)
-    unit.execute(LINK, id="orphan", note_id="nobody")
+    unit.execute(LINK, id="orphan", note_id="missing")
 
 
 @pytest.mark.parametrize(("count", "commits"), [(100, range(1, 4)), (600, range(3, 601))])
@@ -171,7 +171,7 @@ async def test_a_unit_that_has_to_be_alone_is_run_without_the_others(engine: Sto
     assert answers[0] == "a"
     assert set(answers[1]) - {"b"} == {"a"}
     assert answers[2] == "b"
-    assert await engine.read(lambda unit: unit.all(SEEN, id="a")) == [(1,)], "what came before it found so is undone"
+    assert await engine.read(lambda unit: unit.all(SEEN, id="a")) == [(1,)], "the writes before `be_alone` are undone"
 
 
 async def test_a_commit_that_fails_fails_all_its_units_and_the_next_one_works(sqlite: Store) -> None:
@@ -192,7 +192,7 @@ async def test_a_full_disk_is_reported_and_survived(sqlite: Store) -> None:
 
     async def fill() -> None:
         for number in range(100):
-            kept.append(await sqlite.write(add(f"{number:03}", body="x" * 4000)))  # noqa: PERF401 - what came before the failure counts
+            kept.append(await sqlite.write(add(f"{number:03}", body="x" * 4000)))  # noqa: PERF401 - the writes before the failure count
 
     with pytest.raises(Unavailable, match="make room"):
         await fill()

@@ -291,7 +291,7 @@ async def test_a_server_that_goes_away_is_unavailable_at_once_and_served_again_w
             await store.read(ids)
         with pytest.raises(Unavailable):
             async with store.advisory_lock("sweep"):
-                pytest.fail("there is nobody to grant it")
+                pytest.fail("no server can grant it")
     assert time.monotonic() - began < 10
     await asyncio.to_thread(own_postgres.start)
     await heard.until(REREAD)

@@ -99,7 +99,7 @@ def test_the_log_starts_over_though_readers_always_overlap(
         assert looked.wait(WAIT_SECONDS)
         for number in range(50):
             store.write_blocking(add(f"{number:03}", body="x" * 8000))
-        assert log.stat().st_size > limit, "the reader needs what is in it"
+        assert log.stat().st_size > limit, "the reader needs the log's content"
         go_on.set()
         reader.join(WAIT_SECONDS)
         for number in range(50, 58):

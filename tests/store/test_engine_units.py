@@ -60,7 +60,7 @@ def leaves_out_the_body(unit: Unit) -> None:
 
 
 def links_to_nothing(unit: Unit) -> None:
-    unit.execute(LINK, id="l", note_id="nobody")
+    unit.execute(LINK, id="l", note_id="missing")
 
 
 @pytest.mark.parametrize("offence", [repeats_an_id, leaves_out_the_body, links_to_nothing])

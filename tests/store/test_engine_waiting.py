@@ -90,7 +90,7 @@ async def test_p4_what_a_late_caller_was_told_is_true_of_what_becomes_of_its_uni
         for name, error in zip(("begun", "waiting"), late, strict=True)
         if isinstance(error, Unavailable)
     }
-    # SQLite's thread commits what it has begun, and the caller was told that this is not known.
+    # SQLite's thread commits the unit that it has begun; the caller was told that the result is unknown.
     assert told == {"begun": engine.dialect == "postgresql", "waiting": True}
     assert written == sorted(["later", *(name for name, may_be_repeated in told.items() if not may_be_repeated)])
 

@@ -17,9 +17,9 @@ class Row:
     """One row.
 
     Attributes:
-        name: Of no other row of the table.
-        section: What stands behind the last `=` above it; empty without one.
-        steps: One after the other.
+        name: Unique in its table.
+        section: The text behind the last `=` above it; empty without one.
+        steps: In their order.
     """
 
     name: str
@@ -28,7 +28,10 @@ class Row:
 
 
 def rows(table: str) -> Iterator[Row]:
-    """The rows of a table; a step goes on in lines that are indented twice. Their steps follow them: take all first."""
+    """Yields the rows of a table; a row's steps are complete only once the next row is taken.
+
+    Lines that are indented twice continue a step.
+    """
     section, names, steps = "", set[str](), list[str]()
     for line in (_FOLDER / table).read_text("utf-8").splitlines():
         if line.startswith("= "):

@@ -1,4 +1,4 @@
-"""Ways to get what nobody approved into a base branch: each is refused, or found and admitted in the guide."""
+"""Ways to get unapproved content into a base branch: each is refused, or found and admitted in the guide."""
 
 from __future__ import annotations
 

@@ -24,14 +24,14 @@ REFUSED = {
     "checkout -B",
     "update-ref of a transaction in steps",
     "replace, then merge",
-    "commit of what a hook has swapped for what is approved",
-    "commit of what a hook that is called first has swapped for what is approved",
+    "commit of a file that a hook has swapped for approved content",
+    "commit of a file that a hook called first has swapped for approved content",
     "refs in tables",
     "push",
 }
 FOUND = {"branch --move by force", "symbolic-ref of the base branch", "hooks off by GIT_CONFIG_COUNT"}
 FLOWS = {
-    "commit what was approved",
+    "commit the approved change",
     "commit with a hook that writes the index",
     "merge with a conflict",
     "rebase",

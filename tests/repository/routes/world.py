@@ -1,5 +1,6 @@
-"""A gated repository with a remote, a colleague's clone and content that nobody approved: what routes and flows begin
-with, made once, and the small language that their steps are written in.
+"""The repository that routes and flows start from, made once, and the small language of their steps.
+
+It has a gate, a remote, a colleague's clone and unapproved content.
 """
 
 from __future__ import annotations
@@ -29,23 +30,23 @@ MAIN = "refs/heads/main"
 EVIL = "one\nEVIL\nthree\n"
 REFUSED = "tandem: refused"
 ATTEMPT = "--"
-"""The line between what a route needs and what it tries."""
+"""The line between a route's preparation and its attempt."""
 
 NONE = "0" * 40
 
 
 @dataclass(repr=False)
 class World:
-    """The folder that everything is in, and what the steps of one row have done there.
+    """The folder of all repositories, and the results of one row's steps there.
 
     Attributes:
         gated: The repository with its gate on, `repository`; beside it are `bare.git`, its remote, and `clone`, a
             colleague's clone without a gate.
-        name: Not used by any other row, for content that only this one gets approved.
-        variables: What steps may name as `$word`: by default the commits `start`, `evil` (not approved), `good` and
+        name: Unique, so that an approval of this row's content counts for no other row.
+        variables: Values that steps name as `$word`: by default the commits `start`, `evil` (not approved), `good` and
             `side` (approved, on `start`), and `theirs` (not approved, in the colleague's clone).
-        known: The entries of trees that were there before the gate, or have been approved since.
-        said: What each step of git said.
+        known: The tree entries that were there before the gate, or have been approved since.
+        said: The output of each git step.
     """
 
     gated: Gated
@@ -56,7 +57,7 @@ class World:
 
     @property
     def folder(self) -> Path:
-        """What all of it is in."""
+        """The folder of all repositories."""
         return self.gated.root.parent
 
     @property
@@ -66,18 +67,18 @@ class World:
 
     @property
     def words(self) -> str:
-        """What the steps have said so far."""
+        """The output of the steps so far."""
         return "".join(said.stdout + said.stderr for said in self.said)
 
     # Steps.
 
     def do(self, steps: Sequence[str]) -> None:
-        """Run steps one after another, whatever comes of each."""
+        """Run steps one after another; failures do not stop them."""
         for step in steps:
             self.step(step)
 
     def step(self, step: str) -> Said | None:
-        """Run a step; what git said, if it was one of git."""
+        """Run a step; returns git's output for a git step."""
         words = [_text(word) for word in shlex.split(Template(step).substitute(self.variables | {"me": self.name}))]
         into = words[0][1:] if step.startswith("=") else None
         words = words[1:] if into else words
@@ -97,14 +98,14 @@ class World:
         return said
 
     def run(self, *arguments: str, stdin: bytes = b"", **environment: str) -> Said:
-        """Run git in the repository, whatever comes of it."""
+        """Run git in the repository; it may fail."""
         self.said.append(self.gated.try_git(*arguments, cwd=None, stdin=stdin, **environment))
         return self.said[-1]
 
-    # What else steps can do: the first word of a line.
+    # The other steps, by the first word of a line.
 
     def write(self, path: str, text: str = EVIL, **_: str) -> None:
-        """Write a file, by default what is not approved; what is in the way goes."""
+        """Write a file, by default with unapproved content, and replace a file or folder in its place."""
         file = self.root / path
         if file.is_dir() and not file.is_symlink():
             shutil.rmtree(file)
@@ -147,7 +148,7 @@ class World:
         (self.root / path).symlink_to(target)
 
     def know(self, folder: str = ".", commit: str | None = None) -> None:
-        """Take what is staged, or what a commit has, for approved from now on."""
+        """Count the staged entries, or those of a commit, as approved from now on."""
         if commit is not None:
             self.known |= self._tree(commit)
             return
@@ -156,7 +157,7 @@ class World:
         self.known |= _entries(staged_now) - (self._tree(head) if head else set())
 
     def approve(self) -> None:
-        """Have what is staged approved."""
+        """Have the staged change approved."""
         self.know()
         self.variables["review"] = self.gated.approve(intent=self.name)
 
@@ -175,7 +176,7 @@ class World:
         self.gated.approve(cwd=self.root / folder, intent=self.name)
 
     def put_up(self) -> None:
-        """Put up what is staged."""
+        """Propose the staged change."""
         self.variables["review"] = self.gated.put_up(intent=self.name)
 
     def decide(self, verdict: str = "approved") -> None:
@@ -184,7 +185,7 @@ class World:
         self.gated.decide(self.variables["review"], verdict)
 
     def override(self) -> None:
-        """Have a person let through what is staged."""
+        """Have a person override the gate for the staged change."""
         self.know()
         changes = staged(place_at(self.root), "HEAD")
         with self.gated.caller() as person:
@@ -222,7 +223,7 @@ class World:
         self.gated.rewrite(**{name: json.loads(value) for name, value in (fact.split("=", 1) for fact in facts)})
 
     def ask(self, operation: str, arguments: str = "{}") -> None:
-        """Call an operation, whatever comes of it."""
+        """Call an operation; it may fail."""
         with self.gated.caller("an agent") as caller:
             envelope = caller.call(operation, **json.loads(arguments))
         self.said.append(Said(int(not envelope["ok"]), "", json.dumps(envelope)))
@@ -253,7 +254,7 @@ class World:
         target.unlink()
         shutil.copyfile(objects / evil[:2] / evil[2:], target)
 
-    # What came of it.
+    # Results.
 
     def tip(self, repository: str = ".", ref: str = MAIN) -> str:
         """The commit that a base branch is at; zeros if it does not exist."""
@@ -264,7 +265,7 @@ class World:
         return self.tip(), self.tip("../bare.git")
 
     def unapproved(self, before: tuple[str, str]) -> bool:
-        """Whether the base branch, here or at the remote, has moved to something that nobody has approved."""
+        """Whether the base branch, here or at the remote, has moved to unapproved content."""
         return any(
             tip not in {NONE, former} and not self._tree(tip, repository) <= self.known
             for repository, tip, former in zip((".", "../bare.git"), self.tips(), before, strict=True)
@@ -275,7 +276,7 @@ class World:
         return _entries(listed.replace(" blob ", " ").replace(" commit ", " "))
 
     def audited(self, what: str = "main") -> dict[str, Any]:
-        """What `tandem audit` says."""
+        """Returns the report of `tandem audit`."""
         ended = self.gated.tandem("audit", what, "--json")
         assert ended.status in (0, 1), ended.stdout + ended.stderr
         said = ended.data
