@@ -17,7 +17,7 @@ CLIENTS: tuple[Client, ...] = ("claude", "codex", "gemini")
 RECORDED: dict[str, dict[str, dict[str, Any]]] = json.loads(
     Path(__file__).with_name("recorded_calls.json").read_text("utf-8")
 )
-"""By client and kind. Recorded from Claude Code 2.1.330, Codex 0.169 and Gemini CLI 0.61; what is in capitals is
+"""By client and kind. Recorded from Claude Code 2.1.330, Codex 0.169 and Gemini CLI 0.61; words in capitals are
 replaced.
 """
 

@@ -17,7 +17,7 @@ def shared_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerPr
     """One broker, on SQLite; a test that stops it starts it again."""
     with BrokerProcess(tmp_path_factory.mktemp("broker")) as started:
         yield started
-        # P8: whatever the tests did, the log tells it and the state is what the log says.
+        # P8: the log tells everything that the tests did, and the state agrees with the log.
         started.assert_intact()
 
 

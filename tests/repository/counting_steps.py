@@ -19,8 +19,8 @@ class Steps:
     """The steps so far, in the folder's file `steps`; `at` has the pattern.
 
     Attributes:
-        folder: Where both are.
-        watched: Only what is written below these counts.
+        folder: The folder of both files.
+        watched: Only writes below these paths count.
     """
 
     def __init__(self, folder: Path, *watched: str) -> None:
@@ -54,7 +54,7 @@ def main() -> None:
     folder, *watched = sys.argv[1:4]
     del sys.argv[1:4]
     sys.addaudithook(Steps(Path(folder), *watched).note)
-    from tandem.cli.program import run  # What it imports is no step.
+    from tandem.cli.program import run  # Its imports are no steps.
 
     run(sys.argv[1:])
 

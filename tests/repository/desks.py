@@ -41,7 +41,7 @@ class Desk:
     Attributes:
         root: The working tree.
         home: The user's home folder.
-        name: What the project is to be called.
+        name: The project's name.
     """
 
     inside: Inside
@@ -53,7 +53,7 @@ class Desk:
         return self.inside.run(*arguments, stdin=b"", **environment)
 
     def person(self, *arguments: str, **environment: str) -> str:
-        """Run a command at a terminal, where a person types the project's name if the gate loosens; what it said."""
+        """Returns a command's output at a terminal, where a person types the project's name if the gate loosens."""
         typed, after = f"{self.name}\n", "if that is meant: "
         environment = {"TANDEM_BROKER": self.inside.url, **environment}
         status, shown = at_a_terminal(arguments, Path.cwd(), typed=typed, after=after, **environment)

@@ -56,7 +56,7 @@ def jsonc(draw: st.DrawFn) -> bytes:
 
 
 def plain(content: bytes | None) -> Any:
-    """What a JSON file says; null if it is not readable, or empty."""
+    """Returns the value of a JSON file; None if it is not readable, or empty."""
     try:
         root = JsonText(Path("file.json"), content).root
     except ConfigInvalid:
@@ -65,7 +65,7 @@ def plain(content: bytes | None) -> Any:
 
 
 def tables(content: bytes | None) -> Any:
-    """What a TOML file says; null if it is not readable."""
+    """Returns the tables of a TOML file; None if it is not readable."""
     try:
         return tomllib.loads((content or b"").decode().removeprefix("\ufeff"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError):
@@ -98,7 +98,7 @@ def toml(draw: st.DrawFn) -> bytes:
 
 @st.composite
 def markdown(draw: st.DrawFn) -> bytes:
-    """A text file, in whatever encoding that has no zero bytes."""
+    """A text file, in any encoding that has no zero bytes."""
     newline = draw(st.sampled_from([b"\n", b"\n", b"\r\n"]))
     lines = draw(
         st.lists(st.sampled_from([b"# Title", b"", b"  ", b"text \xe9", b"<!-- note -->", b"## anchor x"]), max_size=6)

@@ -142,7 +142,7 @@ class Desk:
     def places(self) -> dict[str, str]:
         """The variables of steps."""
         folders = {"DATA": self.broker.data_dir, "CONFIG": self.config, "HOME": self.home, "BIN": _BIN}
-        words = {"PYTHON": sys.executable, "URL": self.broker.url, "NOBODY": NOBODY, "ELSEWHERE": _ELSEWHERE}
+        words = {"PYTHON": sys.executable, "URL": self.broker.url, "NO_BROKER": NOBODY, "ELSEWHERE": _ELSEWHERE}
         words["HOOK_PYTHON"] = hook_python()
         return {name: str(value) for name, value in folders.items()} | words
 

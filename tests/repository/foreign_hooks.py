@@ -73,8 +73,8 @@ def _run(folder: Path, *command: str) -> None:
 
 
 def _package(wanted: str) -> Path:
-    """A package as npm has it, which is brought once for this environment of Python."""
-    # Node finds what it depends on beside it, in folders of this name.
+    """An npm package, downloaded once for this Python environment."""
+    # Node finds the package's dependencies beside it, in folders of this name.
     kept = Path(sys.prefix, "share", "tandem-tests", f"{wanted}-modules", "node_modules")
     if not kept.exists():
         kept.parent.mkdir(parents=True, exist_ok=True)

@@ -42,12 +42,12 @@ class GitRefused(AssertionError):
 
 @dataclass(frozen=True)
 class Said:
-    """What a git command answered.
+    """The result of a git command.
 
     Attributes:
         status: Its exit status.
         stdout: Its output.
-        stderr: What it and its hooks said.
+        stderr: The messages of the command and its hooks.
     """
 
     status: int

@@ -29,7 +29,7 @@ DIGESTS = {
     "1.37.1": "9b225c4f7ec39733064c459e92309e2158b1445eb35c3f821286ccbc9e1f0cde",
     "1.42.3": "ced3fa71842c857cb5320b847227eb50246481004e365e20fe8edaf2d2a2a52f",
 }
-"""Of the packages: what runs here is what was looked at."""
+"""Of the packages: the tests run only packages that a person has inspected."""
 
 DEFAULT = ("1.28.0", "1.42.3")
 NEWEST = "1.42.3"
@@ -79,14 +79,14 @@ def _fetch(version: str, folder: Path) -> None:
 
 
 def install(version: str, client: str, scope: str, home: Path) -> str:
-    """Have GSD's installer install for a client, for a user's home folder or for the project in it; what it said."""
+    """Run GSD's installer for a client, in a user's home folder or the project in it; returns its output."""
     installer = package(version) / "bin" / "install.js"
     where = "--global" if scope == "user" else "--local"
     return node(installer, f"--{client}", where, home=home, cwd=home / "project")
 
 
 def tools(folder: Path, *arguments: str, home: Path, cwd: Path, **environment: str) -> str:
-    """Run GSD's own tool of an installation; what it said."""
+    """Run GSD's own tool of an installation; returns its output."""
     program = folder / "get-shit-done" / "bin" / "gsd-tools.cjs"
     return node(program, *arguments, home=home, cwd=cwd, **environment)
 

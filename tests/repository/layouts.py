@@ -76,7 +76,7 @@ def work_through(here: Gated, top: Path, text: str) -> None:
 
 
 def let_an_agent_in(here: Gated, top: Path, text: str) -> None:
-    """An agent's server in a working tree has its project, and what is checked out there as the base."""
+    """An agent's server in a working tree has its project, and the commit checked out there as the base."""
     known = here.call("list_reviews")["reviews"][0]["review_id"]
     diff = f"--- a/a.txt\n+++ b/a.txt\n@@ -1,3 +1,3 @@\n one\n-{text}\n+by an agent\n three\n"
     with bridge("--broker", here.broker.url, folder=top, **here.environment) as agent:
@@ -99,7 +99,7 @@ def roots(here: Gated) -> list[str]:
 
 
 def fix_of(here: Gated) -> str:
-    """What doctor says is to be done about the project."""
+    """Returns the fix that doctor proposes for the project."""
     found = here.tandem("doctor", "--json").data["findings"]
     [fix] = [one["fix"] for one in found if one["check"] == "project" and one["state"] == "problem"]
     return fix

@@ -27,7 +27,7 @@ from tests.forked import run_tandem
 
 MOST_STEPS = 12
 STOPPED = 14
-_SENTENCE = "It does what was asked for."
+_SENTENCE = "It does the task."
 _COMMAND = re.compile(
     r"(?P<words>[^\n]*?)(?:: +|`)(?P<command>(?:tandem|(?:GIT_EDITOR=true )?git) [^`\n]+?)\s*(?:`|$)", re.MULTILINE
 )
@@ -47,19 +47,19 @@ class LiteralAgent:
 
     Attributes:
         root: The working tree.
-        edit: What it changes when it is told to change something; each once.
+        edit: Its edits, one for each time that it is told to change something.
         environment: What its client sets.
         attempt: How it commits.
-        said: All that it did, and was answered.
-        prefers: A word of the other way that it takes; empty for the first one.
-        stopped: What it told its person when it stopped; null while it has not.
+        said: Its commands and their answers.
+        prefers: A word in the alternative that it takes; empty for the first one.
+        stopped: Its message to its person when it stopped; None before.
         has_committed: Whether its change is committed.
     """
 
     root: Path
     edit: Iterator[Callable[[], None]]
     environment: dict[str, str]
-    attempt: str = "git commit -m 'what it is for'"
+    attempt: str = "git commit -m 'Do the task'"
     said: list[str] = field(default_factory=list[str])
     prefers: str = ""
     stopped: str | None = None
@@ -134,7 +134,7 @@ class LiteralAgent:
         return done.returncode, done.stdout + done.stderr
 
     def told(self, fault: str) -> str:
-        """What is wrong, below all that was done."""
+        """Returns the commands and answers, and the fault below them."""
         return "\n".join([*self.said, fault])
 
 
@@ -229,7 +229,7 @@ class ToolAgent(LiteralAgent):
         return given
 
     def diff(self) -> str:
-        """What is staged."""
+        """Returns the staged diff."""
         command = ["git", "diff", "--cached", "--binary", "--full-index"]
         return subprocess.run(command, cwd=self.root, capture_output=True, text=True, check=True).stdout
 

@@ -1,4 +1,4 @@
-"""A plan in optimistic mode: committed first, reviewed after, and taken back when a reviewer says no."""
+"""A plan in optimistic mode: committed first, reviewed after, and reverted when a reviewer rejects it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.repository.gating import Gated
 
 BRANCH = "work"
 UNHOOKED = ("-c", "core.hooksPath=/dev/null")
-"""What has git commit round the hooks."""
+"""Options with which git commits round the hooks."""
 BASE = "".join(f"line {number}\n" for number in range(1, 21))
 """A file that is long enough for changes that do not touch each other."""
 
@@ -28,7 +28,7 @@ def with_lines(**changed: str) -> str:
 
 
 class Task(NamedTuple):
-    """What was committed for a task, and its review."""
+    """A task's commit, and its review."""
 
     commit: str
     review: str
@@ -56,13 +56,13 @@ class Plan:
         return (self.root / path).read_text("utf-8")
 
     def commit(self, files: Mapping[str, str | bytes | None], subject: str, body: str = "") -> Task:
-        """Commit through the hooks, which put it up for review."""
+        """Commit through the hooks, which submit it for review."""
         self.gated.stage(files)
         self.git("commit", "--quiet", "-m", subject, *(["-m", body] if body else []))
         return Task(self.head, self.gated.trailers()[-1])
 
     def foreign(self, files: Mapping[str, str | bytes | None], subject: str = "Somebody else's") -> str:
-        """A commit of nobody's plan, which went round the hooks."""
+        """A commit that belongs to no plan, made round the hooks."""
         self.gated.stage(files)
         self.git(*UNHOOKED, "commit", "--quiet", "-m", subject)
         return self.head
@@ -116,7 +116,7 @@ class Plan:
         return Inside(self.gated.broker.url, at or self.root).run("rollback", *arguments)
 
     def rolled_back(self, review: str, *options: str) -> dict[str, Any]:
-        """A rollback that must succeed; what it says it did."""
+        """Returns the report of a rollback that must succeed."""
         ended = self.rollback(review, *options, "--json")
         assert ended.status == 0, ended.stdout + ended.stderr
         return ended.data
@@ -132,7 +132,7 @@ class Plan:
         return error
 
     def snapshot(self) -> dict[str, Any]:
-        """Everything of the repository that a rollback may touch, and what it must not leave behind."""
+        """Everything of the repository that a rollback may touch, and everything that it must clean up."""
         files = sorted(path for path in self.root.rglob("*") if ".git" not in path.relative_to(self.root).parts)
         common = self.root / ".git"
         return {
@@ -162,7 +162,7 @@ def optimistic(gated: Gated, chdir: Callable[[Path], None], mode: str = "optimis
     gated.settings(**planning)
     gated.git("switch", "--quiet", "-c", BRANCH)
     plan = Plan(gated, chdir)
-    plan.foreign({"f.txt": BASE}, "what there is")
+    plan.foreign({"f.txt": BASE}, "the file")
     return plan
 
 

@@ -44,7 +44,7 @@ Retry uploads.
 
 
 class EndedEarly(Exception):
-    """A step ended before anything was put up."""
+    """A step ended before it proposed anything."""
 
 
 def head(ended: Ended) -> str:
@@ -79,13 +79,13 @@ class Steps:
     def reviewed(
         self, *arguments: str, verdict: str = "approved", cwd: Path | None = None, stdin: bytes = b"", **more: Any
     ) -> Ended:
-        """Take a step that is up for review while a reviewer decides."""
+        """Take a step that waits for its review while a reviewer decides."""
         with ThreadPoolExecutor(1) as pool:
             taken = pool.submit(self.run, *arguments, "--timeout", "60", stdin=stdin, cwd=cwd)
             try:
                 self.gated.decide(self.arrival(taken), verdict, **more)
             except EndedEarly:
-                raise AssertionError(f"nothing was put up: {taken.result()}") from None
+                raise AssertionError(f"nothing was proposed: {taken.result()}") from None
             return taken.result(COMMAND_SECONDS)
 
     def arrival(self, taken: Future[Ended] | None = None) -> str:
@@ -104,11 +104,11 @@ class Steps:
         return self.gated.call("list_reviews")["reviews"]
 
     def proposal(self, review_id: str) -> dict[str, Any]:
-        """What a reviewer reads."""
+        """Returns the proposal as a reviewer reads it."""
         return self.gated.call("get_proposal", review_id=review_id)
 
     def status(self, review_id: str) -> dict[str, Any]:
-        """How a review stands."""
+        """Returns the status of a review."""
         return self.gated.call("get_review_status", review_id=review_id)
 
     def write(self, path: str, text: str, root: Path | None = None) -> Path:

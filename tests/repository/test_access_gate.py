@@ -30,14 +30,14 @@ def asking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 
 @pytest.fixture
 def gated(asking: BrokerProcess, tmp_path: Path, config_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Gated:
-    """A repository of whoever runs the broker, with its gate on; `config_dir` is their configuration folder."""
+    """A repository of the person who runs the broker, with its gate on and their configuration in `config_dir`."""
     assert config_dir.is_dir()
     monkeypatch.setenv("TANDEM_DATA_DIR", str(asking.data_dir))
     return gate_on(asking, new_repository(tmp_path / "repository"))
 
 
 def put_up(gated: Gated, *, approve: bool = True) -> str:
-    """Put up what is staged, and have it approved; the review's id."""
+    """Propose the staged change, and have it approved; returns the review's id."""
     review_id = gated.submit()
     if approve:
         claim = gated.tandem("review", "claim", review_id, "--reviewer-id", "rev", "--json").data
@@ -126,7 +126,7 @@ def test_what_could_not_be_recorded_for_want_of_a_token_is_recorded_later(gated:
     gated.settings(tandem_enabled=True, review_granularity="per_plan")
     gated.git("switch", "--quiet", "-c", "plan")
     created = gated.tandem("token", "create", "colleague", "--role", "proposer", "--json").data
-    # Taken back after the gate has judged, and before the commit is recorded.
+    # Revoked after the gate has judged, and before the commit is recorded.
     editor = tmp_path / "editor"
     revoke = f"TANDEM_TOKEN= TANDEM_BROKER={gated.broker.url} tandem token revoke {created['token_id']}"
     editor.write_text(f"#!/bin/sh\n{revoke}\n", "utf-8")
@@ -148,7 +148,7 @@ def test_what_could_not_be_recorded_for_want_of_a_token_is_recorded_later(gated:
 
 
 def said(ended: Ended, *checks: str) -> list[dict[str, Any]]:
-    """What was found by some checks."""
+    """Returns the findings of some checks."""
     return [one for one in ended.data["findings"] if one["check"] in checks]
 
 
@@ -168,7 +168,7 @@ def test_the_doctor_says_whose_token_is_taken(gated: Gated, tmp_path: Path) -> N
         ended = examined(gated, TANDEM_DATA_DIR=theirs, TANDEM_TOKEN=wrong)
         [found] = said(ended, "access")
         assert (ended.status, found["state"], fix in found["fix"]) == (1, "problem", True)
-        # What it was not let to look at is no problem of its own.
+        # A check that doctor has no access for is no further problem.
         assert {one["state"] for one in said(ended, "database")} == {"skipped"}
 
 
@@ -199,7 +199,7 @@ def test_the_doctor_warns_of_who_is_logged_in_and_can_read_what_was_committed(
     assert (ended.status, found["state"], 'auth = "token"' in found["fix"]) == (1, "problem", True)
     assert "logged in on this machine (sam)" in found["message"]
     assert "every file that was ever committed" in found["message"]
-    # Nobody else there any more.
+    # No one else is there any more.
     present[:] = present[:1]
     [alone] = said(gated.tandem("doctor", "--json", "--broker", shared_broker.url, **trusting), "users")
     assert alone["state"] != "problem"

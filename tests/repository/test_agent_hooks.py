@@ -140,7 +140,7 @@ def test_gemini_has_to_switch_on_the_hooks_that_it_switches_off(gated: Gated, tm
     assert agent.runs(f"make && {agent.git} commit -m x").passes
     assert agent.runs(f"{agent.git} merge side && git status && git log -1").passes
     assert agent.runs("git status; git diff; git branch; git add -A").passes
-    # What it names is what git then uses, and there the gate's hook is.
+    # Git then uses the folder that the option names, which has the gate's hook.
     gated.environment.update(GIT_CONFIG_COUNT="1", GIT_CONFIG_KEY_0="core.hooksPath", GIT_CONFIG_VALUE_0="")
     gated.stage({"b.txt": "beta\n"})
     _, option, setting = agent.git.split(" ")
@@ -196,7 +196,7 @@ def test_p7_without_a_broker_no_document_passes(gated: Gated, agent: Agent) -> N
 
 
 def test_p7_a_project_that_the_broker_does_not_know_does_not_pass(gated: Gated, agent: Agent) -> None:
-    gated.rewrite(project="nobody-knows-it")
+    gated.rewrite(project="unknown-project")
     assert not agent.writes(".planning/03-CONTEXT.md", "# Context\n").passes
 
 

@@ -1,4 +1,4 @@
-"""`tandem doctor`: it finds what is wrong, says how it is mended, and fires every hook with what it must refuse."""
+"""`tandem doctor` finds problems, names the fixes, and fires every hook with a change that it must refuse."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def examined(ended: Ended) -> dict[str, Any]:
 
 
 def said(found: dict[str, Any], check: str, state: str | None = None) -> list[str]:
-    """What was found by one check."""
+    """Returns the messages of one check."""
     return [
         one["message"]
         for one in found["findings"]
@@ -64,7 +64,7 @@ def problems(found: dict[str, Any]) -> dict[str, str]:
 
 
 def everything(here: Gated) -> tuple[str, ...]:
-    """What must not change by being looked at."""
+    """Returns the state that an examination must not change."""
     reviews = here.call("list_reviews")["reviews"]
     return (
         here.git("for-each-ref"),
@@ -98,7 +98,7 @@ def test_hooks_are_judged_where_unreviewed_commits_pass_and_nothing_is_put_up(he
 def test_a_broker_that_is_away_is_said_first_with_the_command_that_starts_it(
     plain: Path, user: dict[str, str], tmp_path: Path
 ) -> None:
-    away = {**user, "TANDEM_DATA_DIR": str(tmp_path / "nobody"), "TANDEM_BROKER": "", "TANDEM_PORT": "0"}
+    away = {**user, "TANDEM_DATA_DIR": str(tmp_path / "missing"), "TANDEM_BROKER": "", "TANDEM_PORT": "0"}
     found = examined(finish(Shell("", plain).start("doctor", "--json", **away)))
     assert "broker" in problems(found)
     assert said(found, "project", "skipped")

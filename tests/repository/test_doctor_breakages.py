@@ -1,4 +1,4 @@
-"""`tandem doctor` names each fault that people have met, alone, and what it prints as the fix ends it.
+"""`tandem doctor` names each fault that people have met, alone, and the fix that it prints ends the fault.
 
 The fix is run as it stands, by a shell; where it is no command, the fault has what a person does who reads it. Faults
 of gates and clients share a broker and two repositories, whose files are put back after each. Those that have nothing
@@ -38,7 +38,7 @@ TOGETHER = (
         "a dead hook of commits",
         "a record that the broker has refused",
         "settings of GSD that cannot be read",
-        "checks that nobody trusts",
+        "checks that are not trusted",
     ),
     ("an open secret", "a dead hook of pushes", "checks that cannot be read"),
     ("settings that cannot be read", "a git configuration that cannot be read"),
@@ -56,7 +56,7 @@ def cases() -> list[Any]:
 
 @contextmanager
 def put_back(*folders: Path, keep: Path) -> Generator[None]:
-    """Whatever happens in these folders, they are afterwards as they are now."""
+    """Restores these folders at the end as they were at the start."""
     keep.mkdir()
     for number, folder in enumerate(folders):
         shutil.copytree(folder, keep / str(number), symlinks=True)
@@ -75,7 +75,7 @@ def place(tmp_path_factory: pytest.TempPathFactory, clean_environment: Path) -> 
     (folder / "config").mkdir()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TANDEM_CONFIG_DIR", str(folder / "config"))
-        # A machine that is busy with other tests is not what is wrong.
+        # A machine that is busy with other tests is no fault.
         patch.setattr(clients, "PROBE_SECONDS", 60.0)
         yield folder
 
@@ -134,7 +134,7 @@ def own_desk(place: Path, tmp_path: Path) -> Iterator[Desk]:
             if desk.port is not None:
                 desk.port.close()
             desk.variables.clear()
-            # Whoever started one, in whichever place.
+            # Any broker, started by any command in any folder.
             desk.run("down")
 
 
@@ -190,7 +190,7 @@ def test_a_disk_that_is_nearly_full_is_found_and_that_there_is_room_again(tmp_pa
         alone, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=RUN_SECONDS
     )
     if not done.stdout:
-        pytest.skip("platform: this machine lets nobody mount anything")
+        pytest.skip("platform: this machine allows no mounts")
     full, roomy = (json.loads(line)["data"] for line in done.stdout.splitlines() if line.startswith("{"))
     (one,) = [one for one in full["findings"] if one["state"] == "problem"]
     assert one["message"].endswith(f"MB are free where {disk} is.")

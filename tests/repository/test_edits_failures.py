@@ -1,4 +1,4 @@
-"""Whatever fails or dies in the middle of an edit: files are as before, or the next command finishes."""
+"""After a failure or a kill in the middle of an edit, files are as before, or the next command finishes it."""
 
 from __future__ import annotations
 

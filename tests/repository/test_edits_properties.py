@@ -1,4 +1,4 @@
-"""Whatever a file looks like, and whatever a person writes around our part: taking it out leaves what was there."""
+"""In any file, with any text of a person around our part: removing the part leaves the rest as it was."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The git gate: a commit holds what was approved, to the byte, or it is not made."""
+"""The git gate: a commit holds the approved content, to the byte, or it is not made."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_p2_an_amend_is_judged_as_the_commit_that_it_makes(gated: Gated):
     gated.approved_commit(DIGITS)
     gated.stage({"b.txt": "more\n"})
     gated.refused("commit", "--amend", "--no-edit")
-    # Approved against what is there before the amended commit, which is what a commit of the range is judged by.
+    # Approved against the parent of the amended commit, as commits of a range are judged.
     gated.git("reset", "--quiet", "--soft", "HEAD^")
     review = gated.approve()
     gated.git("reset", "--quiet", "--soft", "ORIG_HEAD")
@@ -176,7 +176,7 @@ def strange(gated: Gated) -> Gated:
     except OSError:
         pytest.skip("platform: the file system takes UTF-8 only")
     gated.git("add", "--all")
-    # Nobody approves such a name, and the refusal spells it.
+    # Such a name is never approved, and the refusal spells it.
     assert QUOTED in gated.refused("commit", "-m", "x")
     assert "not UTF-8" in gated.tandem("submit", "--staged", "-m", "x").refusal
     blob = gated.git("hash-object", "--stdin", stdin=b"x\n" * 20)
@@ -229,7 +229,7 @@ def test_p2_a_link_inside_of_the_repository_is_approved_and_applied(gated: Gated
     assert str((gated.root / "docs" / "a.txt").readlink()) == "../a.txt"
     gated.git("commit", "-m", "Links")
     assert gated.trailers() == [review]
-    # Where it points is a part of what was approved.
+    # The link's target is a part of the approved content.
     (gated.root / "docs" / "latest.md").unlink()
     (gated.root / "docs" / "latest.md").symlink_to("a.txt")
     gated.git("add", "--all")

@@ -1,4 +1,4 @@
-"""What is approved, and kept back by a check: what git's hook, the agents' hook and the steps of GSD say."""
+"""Approved changes that a check keeps back: the answers of git's hook, the agents' hook and the steps of GSD."""
 
 from __future__ import annotations
 

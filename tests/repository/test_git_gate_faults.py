@@ -117,7 +117,7 @@ def test_a_gate_of_which_nothing_is_left_here_is_found_by_its_broker(gated: Gate
 
 
 def test_the_status_asks_the_gates_broker_and_no_other(gated: Gated, tmp_path: Path):
-    gated.rewrite(broker=None, data_dir=str(tmp_path / "nobody"), usual_url=None)
+    gated.rewrite(broker=None, data_dir=str(tmp_path / "missing"), usual_url=None)
     status = gated.tandem("gate", "status", "--json", TANDEM_BROKER="")
     assert (status.status, status.data["broker_enabled"]) == (1, None)
     assert "No broker runs on" in status.data["broker_problem"]
@@ -157,7 +157,7 @@ def test_p7_an_error_inside_of_the_gate_refuses(gated: Gated, tmp_path: Path):
 
 
 def test_p7_git_that_is_not_found_by_the_hook_refuses(gated: Gated, tmp_path: Path):
-    # A shim under git's name that fails whatever it is asked.
+    # A shim under git's name that fails every command.
     gated.stage(DIGITS)
     gated.approve()
     shims = tmp_path / "shims"

@@ -45,7 +45,7 @@ def picture(folder: Path) -> dict[str, tuple[int, str]]:
 
 
 def kept(folder: Path) -> dict[str, tuple[int, str]]:
-    """What is in a git folder of hooks and configuration, Tandem's own folder aside."""
+    """Returns the hooks and configuration in a git folder, without Tandem's own folder."""
     return {name: facts for name, facts in picture(folder).items() if not name.startswith("tandem")}
 
 
@@ -217,7 +217,7 @@ def test_p2_a_hook_that_swaps_the_index_gets_nothing_committed_that_was_not_judg
         (gated.root / "b.txt").touch()
         said = gated.try_git(*command)
         assert gated.git("show", "HEAD:a.txt") != "EVIL", command
-        # Where git has a hook for it, it reads the index once more: then what it commits is approved.
+        # Where git has a hook for it, git reads the index once more: then it commits approved content.
         assert not said.ok or gated.git("rev-parse", "HEAD:a.txt") == approved
         assert said.ok or "tandem: refused" in said.stderr
         gated.git("reset", "--quiet", "--hard", "start", SWAPPING="1")
@@ -287,7 +287,7 @@ def test_p2_what_a_rebase_or_a_merge_makes_of_a_branch_is_what_was_judged(shared
     gated.git("merge", "--quiet", "--no-edit", "side")
     gated.git("merge", "--quiet", "--no-edit", "--no-ff", "feature~1")
     gated.git("commit", "--quiet", "--amend", "-m", "y")
-    # Nor does a commit that was given up stand in the way of what comes next.
+    # Nor does an aborted commit stand in the way of later ones.
     gated.stage({"b.txt": "alpha\nbeta\ngamma\n"})
     gated.approve()
     assert not gated.try_git("commit", GIT_EDITOR="false").ok
@@ -342,7 +342,7 @@ def test_the_gate_and_a_manager_of_hooks_hold_in_any_order_and_what_the_manager_
             continue
         status = gated.tandem("gate", "status", "--json")
         if manager == "lefthook":
-            # It moves what it finds out of the way, and does not call it.
+            # It moves existing hooks out of the way, and does not call them.
             assert status.status == 1
             assert "prepare-commit-msg, pre-push; they are not in" in status.data["problems"][0]
             committed = gated.try_git("commit", "--allow-empty", "-m", "x")

@@ -1,4 +1,4 @@
-"""What the gate writes into a commit's message, and what it leaves alone."""
+"""The trailers that the gate writes into a commit's message, and the text that it leaves alone."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def test_p2_no_mode_lets_anything_onto_a_base_branch(gated: Gated, planning: dic
     gated.settings(**planning)
     gated.stage(DIGITS)
     gated.refused("commit", "-m", SUBJECT)
-    # A detached HEAD is no base branch, and what was committed there does not get onto one.
+    # A detached HEAD is no base branch, and commits made there do not get onto one.
     gated.git("checkout", "--quiet", "--detach")
     gated.git("commit", "-m", SUBJECT)
     (recorded,) = commits(gated, plan="03-02")
@@ -73,7 +73,7 @@ def test_an_optimistic_commit_is_put_up_by_the_hook(gated: Gated):
     assert (proposal["phase"], proposal["plan"], proposal["agent_type"]) == ("03", "02", "codex")
     status = gated.call("get_review_status", review_id=review)
     assert status["status"] == "pending"
-    # What was put up is what was committed: its approval lets exactly this commit onto the base branch.
+    # The proposed change is the committed one: its approval lets exactly this commit onto the base branch.
     gated.decide(review)
     gated.git("switch", "--quiet", "main")
     gated.git("merge", "--ff-only", "feature")
@@ -173,7 +173,7 @@ def test_an_optimistic_commit_keeps_its_review_through_a_new_message_and_a_rebas
     gated.git("switch", "--quiet", "feature")
     gated.git("rebase", "--quiet", "main")
     assert gated.trailers() == [review]
-    # What an amend adds is put up by itself, and approved together they are the commit.
+    # An amend's addition is proposed by itself; both approvals together cover the commit.
     gated.stage({"c.txt": "more\n"})
     gated.git("commit", "--amend", "--no-edit")
     kept, added = gated.trailers()

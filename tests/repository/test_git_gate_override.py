@@ -149,7 +149,7 @@ def test_an_override_without_a_broker_is_recorded_when_it_is_back(own_gated: Gat
 
 
 def staged_change(gated: Gated) -> dict[str, str]:
-    """What is staged of one file, as a hook says it."""
+    """Returns the staged change of one file, as a hook reports it."""
     facts, path = gated.git("diff-index", "--cached", "--raw", "--full-index", "HEAD").split("\t")
     before, after, old, new, _ = facts[1:].split()
     return {"path": path, "mode_before": before, "blob_before": old, "mode_after": after, "blob_after": new}
@@ -192,7 +192,7 @@ def test_p2_who_writes_a_record_does_not_act_as_who_delivers_it(
     assert pending.waiting(gate_switch.place_at(gated.root)) == []
     assert gated.call("get_gate")["enabled"]
     if operation == "set_gate":
-        # What came before the gate was switched on again.
+        # Recorded before the gate was switched on again.
         assert said.status == 0
         assert "is dropped" in said.stderr
     else:

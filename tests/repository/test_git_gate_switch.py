@@ -125,7 +125,7 @@ def test_p2_only_a_person_who_is_asked_has_a_gate_that_is_on_let_more_through(
         assert (gated.switch, gated.call("get_gate")) == (before, known)
     asked = gated.person("gate", "on", *options, **environment)
     assert named in asked.stdout
-    # A broker that is not there takes no gate, whoever says so.
+    # A broker that is not running takes no gate from anyone.
     is_away = "would be asked" in named
     assert (gated.switch == before, asked.ok) == (is_away, not is_away), asked.stdout
 
@@ -229,7 +229,7 @@ def test_p2_what_is_edited_here_is_refused_and_said_wherever_one_looks(
         ended = gated.tandem(*command)
         assert ended.status == 1, command
         assert said in " ".join((ended.stdout + ended.stderr).split()), command
-    # What was edited is mended by the record, never taken over.
+    # The broker's record replaces the edited facts; they are never adopted.
     mended = gated.tandem("gate", "on", "--json")
     assert (mended.data["project"], mended.data["branches"]) == (gated.project, ["main"])
     assert (mended.status == 0) == bool(changed)

@@ -1,4 +1,4 @@
-"""What stands in for `subprocess`, which takes hooks too long to import, does the same."""
+"""Our replacement for `subprocess`, whose import takes hooks too long, behaves the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A broker that does not answer: every hook refuses within 15 seconds, whatever keeps it silent."""
+"""Every hook refuses within 15 seconds when the broker does not answer, for any cause."""
 
 from __future__ import annotations
 

@@ -27,14 +27,14 @@ CONTEXT = ".planning/phases/01-x/01-CONTEXT.md"
 
 @pytest.fixture(scope="module")
 def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    """The person's own broker; whoever starts it, it is down in the end."""
+    """The person's own broker; stopped in the end, even if a hook has started it."""
     with BrokerProcess(tmp_path_factory.mktemp("own")) as broker:
         yield broker
         end(broker)
 
 
 def end(broker: BrokerProcess) -> None:
-    """Stop it, whoever has started it; whoever was too late takes its place, and is stopped, too."""
+    """Stop it, and also each broker that was started too late and takes its place."""
     broker.stop()
     deadline = time.monotonic() + PATIENCE_SECONDS
     while brokers(broker):
@@ -44,7 +44,7 @@ def end(broker: BrokerProcess) -> None:
 
 @pytest.fixture
 def here(own: BrokerProcess, tmp_path: Path, config_dir: Path) -> Gated:
-    """A repository whose gate asks whichever broker runs on that one's data; it is approved what `DIGITS` says."""
+    """A repository whose gate asks any broker that runs on the data of `own`; `DIGITS` is staged and approved."""
     end(own)
     own.start()
     gated = gate_on(own, new_repository(tmp_path / "repository"))
@@ -187,7 +187,7 @@ def test_p7_a_hook_waits_only_a_moment_for_a_broker_that_does_not_come(
         assert "tandem: Waiting for the broker (" in capsys.readouterr().err
     finally:
         os.close(lock)
-    # What was started takes its place now.
+    # The broker that the hook started takes its place now.
     with ask.GateClient(gate, starts=True) as asker:
         monkeypatch.setattr(ask, "PATIENCE_SECONDS", PATIENCE_SECONDS)
         assert asker.check_gate([])["allowed"] is True

@@ -146,10 +146,10 @@ def test_a_linked_working_tree_is_set_up_by_itself(desk: Desk, tmp_path: Path, m
 
 @pytest.mark.skipif(sys.platform == "win32", reason="platform: modes are POSIX's")
 def test_a_git_folder_that_cannot_be_written_is_named_with_what_helps(desk: Desk) -> None:
-    # Root writes whatever the modes say, but not in a user namespace without the files' owner.
+    # Root may write in spite of the modes, but not in a user namespace without the files' owner.
     alone = ["unshare", "--user"] if os.geteuid() == 0 else []
     if alone and subprocess.run([*alone, "true"], check=False, capture_output=True, timeout=60).returncode:
-        pytest.skip("platform: this machine lets nobody have a user namespace")
+        pytest.skip("platform: this machine allows no user namespaces")
     before, folder = desk.all(), desk.root / ".git"
     folder.chmod(0o500)
     try:
@@ -228,7 +228,7 @@ def test_starts_a_broker_in_the_background_when_none_runs(desk: Desk) -> None:
         assert not process(desk, *init, **own).data["broker_started"]
     finally:
         assert process(desk, "down", **own).status == 0
-    # Without a broker everything but the registration is taken back, and that is said.
+    # Without a broker everything but the registration is removed, and the command says so.
     ended = process(desk, "uninit", "--yes", **own)
     assert (ended.status, "still registered" in ended.stderr) == (0, True)
     assert not (desk.root / ".mcp.json").exists()

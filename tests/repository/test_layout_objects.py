@@ -1,4 +1,4 @@
-"""What is not there in some layouts: paths outside of a sparse checkout, objects of partial clones, submodules."""
+"""Parts that some layouts lack: paths outside of a sparse checkout, objects of partial clones, submodules."""
 
 from __future__ import annotations
 

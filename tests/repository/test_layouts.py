@@ -233,7 +233,7 @@ def test_p2_a_submodule_is_a_project_of_its_own_and_the_outer_one_judges_its_lin
     part = add_submodule(gated)
     gated.approve()
     gated.git("commit", "--quiet", "-m", "part")
-    # Nobody has set the inner one up: its commits are no business of the outer gate.
+    # The inner project is not set up, and the outer gate does not judge its commits.
     inner = Gated(gated.broker, part, fresh_project())
     inner.stage({"a.txt": "inner\n"})
     inner.git("commit", "--quiet", "-m", "free")

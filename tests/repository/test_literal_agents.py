@@ -1,7 +1,7 @@
 """An agent that does only what the last message says reaches an approved commit, or stops and tells its person why.
 
-The situations, each played by an agent with a shell and by one with the tools of `tandem mcp`. Whoever changes a
-message and breaks the way on, breaks one of these.
+The situations, each played by an agent with a shell and by one with the tools of `tandem mcp`. A change of a message
+that breaks the way on fails one of these.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def reviewed(scene: Scene) -> Generator[None]:
             yield
         finally:
             reviewer.is_over.set()
-    # What it was to do and did not shows in how the agent ended.
+    # A step that the reviewer left out shows in how the agent ended.
     assert isinstance(work.exception(), AssertionError | None), work.exception()
 
 
@@ -79,7 +79,7 @@ def test_an_agent_with_tools_gets_there_by_the_last_answer(stage: Stage, situati
         with reviewed(scene):
             anyio.run(play, scene, agent)
         plays(scene, agent)
-        # It stays what it was.
+        # The review keeps its kind, a text or a diff.
         assert (":" in agent.last["digest"]) is (scene.path != "a.txt")
 
 

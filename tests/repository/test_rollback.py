@@ -1,4 +1,4 @@
-"""`tandem rollback`: what was committed before its review and then decided against is taken back, and nothing else."""
+"""`tandem rollback` reverts commits that were made before their review and then rejected, and nothing else."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def test_the_accepted_counter_patch_becomes_a_commit_of_its_own(plan: Plan) -> N
     assert plan.git("rev-list", "--count", f"{task.commit}..HEAD") == "2"
     assert plan.gated.trailers() == [task.review]
     assert plan.is_clean()
-    # What stands now is round 2, which nobody decided against.
+    # The branch now has round 2, which no reviewer decided against.
     assert plan.rolled_back(task.review)["already"] != []
     plan.reject(task.review)
     assert plan.rolled_back(task.review)["reverted"][0]["commit"] == patch["commit"]

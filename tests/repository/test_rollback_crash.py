@@ -141,7 +141,7 @@ def look(plan: Plan) -> dict[str, object]:
 
 
 def ensure_ended(crash: Crash, task: Task, key: str = "03-02") -> None:
-    """Everything is done, once, told, and tidy; what was local still is."""
+    """The rollback is done, once, reported, and tidy; local changes are kept."""
     plan = crash.plan
     assert plan.git("rev-list", "--count", f"{task.commit}..HEAD") == "1"
     assert plan.read("f.txt") == BASE
@@ -230,7 +230,7 @@ def test_what_was_left_is_removed_wherever_it_was_made(crash: Crash, task: Task)
     crash.arm("*v", git=True)
     assert crash.rollback(task.review).status == -9
     assert crash.left != []
-    # In this process, which has another folder for what is temporary.
+    # In this process, which has another folder for temporary files.
     crash.plan.rolled_back(task.review)
     ensure_ended(crash, task)
 

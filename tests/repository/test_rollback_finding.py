@@ -1,4 +1,4 @@
-"""Which commit a review was about: the recorded one, what was made of it, or the one that makes the same change."""
+"""The commit of a review: the recorded one, its rewritten successor, or the one that makes the same change."""
 
 from __future__ import annotations
 

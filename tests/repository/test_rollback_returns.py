@@ -15,7 +15,7 @@ WHY = "we keep it"
 
 
 def go_on(plan: Plan) -> str:
-    """The next change of the plan, which the gate refuses; what it says."""
+    """Returns the gate's refusal of the plan's next change."""
     plan.gated.stage({"next.txt": "next\n"})
     words = plan.gated.refused("commit", "-m", "feat(03-02): go on")
     plan.git("rm", "--quiet", "-f", "next.txt")

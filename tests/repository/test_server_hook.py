@@ -46,7 +46,7 @@ def push(gated: Gated, *refs: str) -> Said:
 
 
 def refused(gated: Gated, server: Path, *refs: str) -> str:
-    """A push that the server must refuse: it stays as it is. What it says."""
+    """Returns the output of a push that the server must refuse: it stays as it is."""
     before = gated.git("for-each-ref", cwd=server)
     said = push(gated, *refs)
     assert not said.ok, said.stderr

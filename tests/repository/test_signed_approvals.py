@@ -181,7 +181,7 @@ def test_p2_only_what_is_approved_is_signed_and_an_old_signature_is_replaced(col
     assert (overridden["allowed"], overridden["signed"]) == (True, None)
     ann.git("commit", "--quiet", "-m", f"Switch it off\n\nTandem-Signed: {signature}")
     assert ann.trailers("Tandem-Signed") == []
-    # Exempt files pass beside what is approved; by themselves nobody has looked at them.
+    # Exempt files pass beside approved content; alone they have no approval to sign.
     ann.stage({"b.txt": "alpha\n2\n"})
     ann.approve()
     ann.git("reset", "--quiet")

@@ -312,7 +312,7 @@ def test_the_pool_of_the_user_is_tightened_and_never_loosened(shop: Shop) -> Non
     (shop.config_dir / "config.toml").write_text(mine, "utf-8")
     shop.planning(reviewer_pool={"enabled": False, "max_pool_size": 3, "quiet_hours": [], "budget_per_day": 4})
     told = shop.shown()
-    # What is as by default, as `enabled` is now, is not shown.
+    # Settings with their default value, such as `enabled` now, are not shown.
     assert told["settings"]["reviewer_pool"]["value"] == {
         "max_pool_size": 2,
         "quiet_hours": ["22:00-07:00"],

@@ -1,4 +1,4 @@
-"""A folder whose files are edited, and what is in it."""
+"""A folder whose files are edited, and its content."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Tree:
         return path
 
     def put(self, *edits: Edit, owner: str = "init") -> list[str]:
-        """Install, and what was remarked."""
+        """Install; returns the remarks."""
         planned = plan(edits, self.manifest, owner=owner)
         install(planned)
         return planned.remarks

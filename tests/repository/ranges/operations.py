@@ -1,5 +1,6 @@
-"""Every way in which git makes or moves a commit, each done the same: on a branch that is checked out, to a change of
-its own. What an operation needs to be there already is made with plumbing, which calls no hook for commits.
+"""Every way in which git makes or moves a commit, each on a branch that is checked out and with a change of its own.
+
+Plumbing, which calls no hook for commits, prepares the operations.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ class Operation:
     """A way of getting a change onto a branch.
 
     Attributes:
-        prepare: Makes what it needs; answers with the commits between which the change is.
-        run: Does it; whether git did as it was told.
+        prepare: Sets up the operation; returns the commits before and after the change.
+        run: Performs the operation; returns whether git succeeded.
         calls_hook: Whether git asks a hook before the commit is made. Where it does not, the base branch is still
-            closed, and an audit finds what came onto others.
+            closed, and an audit finds the commits on other branches.
     """
 
     prepare: Callable[[Work], tuple[str, str]]
@@ -61,7 +62,7 @@ def _around_the_hooks(work: Work) -> bool:
 
 
 def _in_the_past(work: Work) -> tuple[str, str]:
-    """The base branch has an approved commit below its newest; to take that back is a change like any other."""
+    """The base branch has an approved commit below its newest; its revert is a change like any other."""
     commit = work.approved(work.change, work.start)
     work.jump(work.approved(work.other, commit))
     work.start = work.head()

@@ -74,7 +74,7 @@ def test_a_merge_that_leaves_out_a_side_has_no_review_and_says_what_it_leaves_ou
     empty = work.git("commit-tree", f"{work.start}^{{tree}}", "-p", work.start, "-m", "Empty")
     assert merged(work.start, empty, main, side)[0].endswith(f"; {b}; {a}")
     assert merged(work.start, work.start, empty, main)[0].endswith(f"; {b}")
-    # What is left out was never approved, and is not said to be so.
+    # The merge leaves out content that was never approved, and the audit does not say that it was.
     reason, verdicts = merged(main, main, bad)
     assert reason == kept.format(main[:10]) + lost.format(bad[:10], "a.txt, c.txt")
     assert sorted(verdicts) == ["approved", "approved", "merge", "rollback"]
@@ -143,7 +143,7 @@ def test_needs_its_broker_and_says_how_to_start_it(work: Work, auditor: Auditor)
 
 
 def test_what_a_remote_has_is_asked_of_the_remote(work: Work, auditor: Auditor, remote: Path):
-    """Whoever pushes with `--no-verify` can also write what stands here for the remote's branch."""
+    """A person who pushes with `--no-verify` can also write the local ref of the remote's branch."""
     good = work.approved(work.change, work.start)
     bad = work.made(work.other, good, "Slip by")
     work.git("push", "--quiet", "--no-verify", "origin", f"{bad}:main")

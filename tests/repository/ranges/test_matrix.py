@@ -7,10 +7,10 @@ import pytest
 from tests.repository.ranges.operations import OPERATIONS
 from tests.repository.ranges.works import Auditor, Work
 
-# A mode says what becomes of what is not approved: for what is, two operations are enough there.
+# Modes differ only in unapproved changes: for approved ones two operations of the other modes are enough.
 APPROVED = [*((operation, "per_task") for operation in OPERATIONS), ("commit", "per_plan"), ("rebase", "optimistic")]
-# What is put up where a commit is let through differs by what it stands on and how much is staged; that it is only
-# marked is the same for every operation, and what calls no hook before the commit knows no mode.
+# Where a commit is let through, its proposal depends on its parent and on how much is staged. Commits that are only
+# marked look the same for every operation, and an operation without a hook before the commit knows no mode.
 PUT_UP = ("commit", "partial", "amend", "revert", "merge", "rebase")
 NOT_APPROVED = [
     *((operation, "per_task") for operation in OPERATIONS),

@@ -1,4 +1,4 @@
-"""P2 through the gate of a real repository: an approval opens it for exactly what was approved, wherever that goes."""
+"""P2 through the gate of a real repository: an approval opens it for exactly the approved content, on any branch."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_p2_after_the_approval_anything_else_is_refused(work: Work, alter: Calla
     work.stage(work.change)
     work.approve(work.start, work.made(work.change, work.start))
     alter(work)
-    work.refused("commit", "-m", "Not what was approved")
+    work.refused("commit", "-m", "Other content")
     # Neither does it get onto the base branch when no hook was asked.
     tree = work.git("write-tree")
     commit = work.git("commit-tree", tree, "-p", work.start, "-m", "Round the hooks")
@@ -82,7 +82,7 @@ def test_p2_the_same_content_on_a_rebased_branch_passes(work: Work, auditor: Aud
 
 
 def test_p2_an_approval_on_other_content_before_does_not_count_for_the_branch(work: Work):
-    """What was approved as a change of one content is another change on top of another."""
+    """A change approved on one content is another change on top of other content."""
     work.approve(work.start, work.made(work.change, work.start))
     assert work.offer(work.approved({"a.txt": f"1\n{work.name}!\n3\n"}, work.start))
     commit = work.made(work.change, work.head("main"))
@@ -90,9 +90,9 @@ def test_p2_an_approval_on_other_content_before_does_not_count_for_the_branch(wo
 
 
 def test_p2_what_lies_hidden_in_the_past_of_the_base_branch_never_becomes_its_end(work: Work, auditor: Auditor):
-    """A change and its taking back are nothing as a whole; that does not make the change itself approved."""
+    """A change and its revert cancel each other; that does not make the change itself approved."""
     hidden = work.made(work.change, work.start, "Hidden")
-    back = work.made({"a.txt": START["a.txt"]}, hidden, "Taken back")
+    back = work.made({"a.txt": START["a.txt"]}, hidden, "Revert it")
     assert auditor.verdicts(f"{work.start}..{back}") == ["rollback", "rollback"]
     assert work.offer(back)
     assert not work.offer(hidden)
@@ -194,7 +194,7 @@ def test_the_refusal_says_what_happened_and_the_shortest_way_on(work: Work):
     work.gated.approve()
     work.git("rebase", "--continue")
     assert work.offer(work.head())
-    # Git asks a driver how to merge, whose answer nobody has seen.
+    # Git merges with a driver whose result has not been reviewed.
     other = work.approved(numbered(1), base)
     (work.gated.root / ".git/info/attributes").write_text("l.txt merge=union\n")
     words = work.refused("merge", "--no-edit", other)
@@ -212,7 +212,7 @@ def test_a_rejected_change_and_its_taking_back_leave_the_approved_ones_between(w
     one = work.approved({"b.txt": f"alpha\n{work.name} 1\n"}, rejected)
     two = work.approved({"b.txt": f"alpha\n{work.name} 2\n"}, one)
     assert not work.offer(two)
-    back = work.made({"a.txt": START["a.txt"]}, two, "Taken back")
+    back = work.made({"a.txt": START["a.txt"]}, two, "Revert it")
     assert auditor.verdicts(f"{work.start}..{back}") == ["rollback", "approved", "approved", "rollback"]
     assert work.offer(back)
 

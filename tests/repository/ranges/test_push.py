@@ -10,7 +10,7 @@ from tests.repository.ranges.works import Work
 
 
 def refused(work: Work, remote: Path, *refs: str) -> str:
-    """A push that the gate must refuse: the remote stays as it is. What it says."""
+    """Returns the output of a push that the gate must refuse: the remote stays as it is."""
     before = work.gated.git("for-each-ref", cwd=remote)
     work.said.clear()
     assert not work.run("push", str(remote), *refs), work.words
@@ -25,12 +25,12 @@ def push(work: Work, remote: Path, *refs: str) -> None:
 
 
 ELSEWHERE = ("refs/heads/topic", "refs/tags/light", "refs/tags/annotated", "refs/for/main", "refs/changes/1")
-"""Where a commit can be pushed to that is no base branch."""
+"""Refs other than a base branch that a commit can be pushed to."""
 
 
 @pytest.fixture
 def new(work: Work) -> dict[str, str]:
-    """What is pushed to each of these, with a commit that nobody approved."""
+    """Returns what to push to each of these: an unapproved commit, or a tag of it."""
     commit = work.made(work.change, work.start, "Count in digits")
     work.git("tag", "-a", "-m", "One", f"{work.name}-annotated", commit)
     return dict.fromkeys(ELSEWHERE, commit) | {"refs/tags/annotated": f"{work.name}-annotated"}
@@ -42,7 +42,7 @@ def test_in_a_project_whose_every_commit_is_reviewed_any_push_is_judged(work: Wo
         words = refused(work, remote, f"{commit}:{ref}")
         assert f"{ref} is not pushed: 1 of 1 commits are not approved." in words
         assert f"{topic[:10]} Count in digits: unapproved" in words
-    # Making a tag, a branch or a note is nobody's concern, nor is a push of notes or a deletion.
+    # Tags, branches and notes may be made, and notes and deletions be pushed.
     work.git("branch", f"{work.name}-topic", topic)
     work.git("notes", "add", "-m", work.name, topic)
     push(work, remote, "refs/notes/commits")

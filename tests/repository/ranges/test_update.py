@@ -1,4 +1,4 @@
-"""`reference-transaction`: a base branch moves only to what is approved, whichever way it is moved."""
+"""`reference-transaction`: a base branch moves only to approved content, by any command."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_every_spelling_of_a_move_is_judged(work: Work):
     work.refused("push", "--quiet", ".", f"+{commit}:{MAIN}")
     # A file system may take both names for one.
     work.refused("update-ref", "refs/heads/MAIN", commit)
-    # Other branches are nobody's business here.
+    # Other branches may move.
     work.git("update-ref", f"refs/heads/{work.branch}-other", commit)
 
 
@@ -111,7 +111,7 @@ def test_what_a_person_accepts_is_taken_as_it_is_with_all_before_it_and_nothing_
     asked = gated.person(*accepting).stdout
     assert f"refs/remotes/origin/main, now {theirs[:10]}, would be taken as it is" in asked
     assert gated.call("get_gate")["accepted"] == [theirs]
-    # What the ref becomes later is judged: whoever fetches, or writes it, decides nothing.
+    # Later values of the ref are judged: fetching or writing it accepts nothing.
     later = work.made({"c.txt": "later\n"}, theirs, "Later")
     work.git("update-ref", "refs/remotes/origin/main", later)
     assert not work.offer(later)
@@ -133,7 +133,7 @@ def test_without_its_broker_the_base_branch_stays_and_says_how_to_start_it(work:
     work.gated.rewrite(broker="http://127.0.0.1:9")
     try:
         assert "tandem up --background" in work.refused("update-ref", MAIN, commit)
-        # Whoever moves it has no say in which broker is asked.
+        # The user who moves it does not choose the broker.
         refused = work.gated.try_git("update-ref", MAIN, commit, TANDEM_BROKER=work.gated.broker.url)
         assert not refused.ok
     finally:

@@ -27,11 +27,11 @@ class Work:
     Attributes:
         gated: The repository; it is shared.
         branch: The branch that is checked out in `cwd`.
-        name: Not used by any other work; the change holds it, as an approval is of content.
+        name: Unique; part of the change, because an approval is of content.
         cwd: Where git runs.
         start: The commit that the branch begins at.
-        folder: For whatever else is needed.
-        said: What the operations under test have said.
+        folder: For further files.
+        said: The output of the operations under test.
     """
 
     gated: Gated
@@ -44,7 +44,7 @@ class Work:
 
     @property
     def change(self) -> Files:
-        """The change that is put up, or not."""
+        """The change under test."""
         return {"a.txt": f"one\n{self.name}\nthree\n"}
 
     @property
@@ -63,7 +63,7 @@ class Work:
         return said.ok
 
     def refused(self, *arguments: str, stdin: bytes = b"") -> str:
-        """An operation that the gate must refuse: no branch moves. What it says."""
+        """Returns the output of an operation that the gate must refuse: no branch moves."""
         before = self.git("for-each-ref")
         self.said.clear()
         assert not self.run(*arguments, stdin=stdin), self.words
@@ -73,7 +73,7 @@ class Work:
 
     @property
     def words(self) -> str:
-        """What the operations said."""
+        """The output of the operations."""
         return "".join(said.stdout + said.stderr for said in self.said)
 
     def head(self, revision: str = "HEAD") -> str:
@@ -81,7 +81,7 @@ class Work:
         return self.gated.head(revision, self.cwd)
 
     def made(self, files: Files, parent: str, subject: str = "A change", *, mode: str = "100644") -> str:
-        """A commit that no branch has, made without a hook; null deletes a file."""
+        """A commit that no branch has, made without a hook; None deletes a file."""
         index = str(self.folder / "made.index")
         self.git("read-tree", parent, GIT_INDEX_FILE=index)
         for name, content in files.items():
@@ -94,7 +94,7 @@ class Work:
         return self.git("commit-tree", self.git("write-tree", GIT_INDEX_FILE=index), "-p", parent, "-m", subject)
 
     def put_up(self, before: str, after: str) -> str:
-        """Put up the difference of two commits; the review's id."""
+        """Propose the difference of two commits; returns the review's id."""
         diff = self.git("diff", "--binary", "--no-ext-diff", before, after) + "\n"
         return self.gated.call("create_review", intent="A change", agent_type="codex", base=before, diff=diff)[
             "review_id"
@@ -113,7 +113,7 @@ class Work:
         return commit
 
     def jump(self, commit: str) -> None:
-        """Have the branch be at a commit already, whatever is thought of it."""
+        """Move the branch to a commit that may be unapproved."""
         self.git("reset", "--quiet", "--hard", commit)
 
     def stage(self, files: Files) -> None:
@@ -141,7 +141,7 @@ class Auditor:
         return self.inside.run("audit", *arguments)
 
     def judge(self, revisions: str, *options: str) -> dict[str, Any]:
-        """What it says of a range, which its exit status has to agree with."""
+        """Returns the report on a range, which must agree with the exit status."""
         ended = self.run(revisions, *options, "--json")
         assert ended.status in (0, 1), ended.stdout + ended.stderr
         said: dict[str, Any] = json.loads(ended.stdout)["data"]
