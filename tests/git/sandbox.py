@@ -27,7 +27,7 @@ GITCONFIG = """\
 
 
 class Sandbox:
-    """A repository, made unless it is there, with shorthands for what tests do to it."""
+    """A repository, made unless it is there, with shorthands for the tests' actions."""
 
     def __init__(self, root: Path, object_format: str = "sha1") -> None:
         self.root = root
@@ -84,7 +84,7 @@ class Sandbox:
         return hashlib.sha256(raw).hexdigest()
 
     def exact_digest(self, diff: str, base: str) -> str:
-        """The digest of what git makes of a diff, with every hunk at the very line that it names."""
+        """The digest of git's result for a diff, with every hunk at the very line that it names."""
         index = self.root / ".git/exact-index"
         index.unlink(missing_ok=True)
         self.run("read-tree", base, index=index)

@@ -41,7 +41,7 @@ class Place:
         return tree
 
     def ensure(self, tree: ReviewedTree, digest: str) -> None:
-        """Insist that what lies there is the commit, to the byte, and that the commit is the proposed change."""
+        """Check that the folder holds the commit, to the byte, and that the commit is the proposed change."""
         there = Sandbox(tree.folder)
         assert there.head() == tree.commit
         raw = there.run("diff-tree", "-r", *RAW[:-1], f"{tree.commit}^", tree.commit).stdout

@@ -35,7 +35,7 @@ def version(repository: Repository, base: str, diff: str) -> Version:
 
 
 def landed(commit: str) -> Version:
-    """What a commit has."""
+    """Returns the version of a commit."""
     return Version(RoundPatch(commit, None, ()), commit)
 
 

@@ -1,4 +1,4 @@
-"""Agents' hooks as the clients call them: the real program, fed with what the real clients were recorded to say."""
+"""Agents' hooks as the clients call them: the real program, fed with recorded calls of the real clients."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ RUN_SECONDS = 60
 
 @dataclass(frozen=True)
 class Answer:
-    """What a hook answered.
+    """The answer of a hook.
 
     Attributes:
         status: 0 lets the tool run, 2 does not.
         stdout: Its output.
-        stderr: What the agent is told.
+        stderr: The message to the agent.
     """
 
     status: int
@@ -47,14 +47,14 @@ class Answer:
 
     @property
     def words(self) -> str:
-        """What a refusal says."""
+        """The text of a refusal."""
         assert not self.passes, self
         assert self.stderr.startswith("tandem: refused: "), self.stderr
         return self.stderr
 
 
 def account(client: Client, kind: str, folder: Path, **words: str) -> dict[str, Any]:
-    """What a client says of a call: as it was recorded, with the test's own command, path and texts."""
+    """Returns a recorded call of a client, with the test's own command, path and texts."""
 
     def filled(value: Any) -> Any:
         if value in {"COMMAND", "PATH", "CONTENT", "OLD", "NEW"}:

@@ -15,7 +15,7 @@ NOT_YET = 12
 
 
 def environment(gated: Gated) -> dict[str, str]:
-    """What a person's shell has."""
+    """Returns the environment of a person's shell."""
     return {"TANDEM_DATA_DIR": str(gated.broker.data_dir), "GIT_EDITOR": "false", **gated.environment}
 
 
@@ -53,7 +53,7 @@ def reviews(gated: Gated) -> list[str]:
 
 
 def picture(root: Path, gated: Gated) -> dict[str, str]:
-    """What a commit leaves: the commit, the index and the working tree."""
+    """Returns the commit, the index and the working tree after a commit."""
     said = {
         "commit": ("log", "-1", "--format=%T %an %ae %ad %P", "--date=raw"),
         "message": ("log", "-1", "--format=%B"),

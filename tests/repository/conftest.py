@@ -1,4 +1,4 @@
-"""What the tests of gates share: a broker, and for each test a repository with the gate on."""
+"""Shared by the tests of gates: a broker, and for each test a repository with the gate on."""
 
 from __future__ import annotations
 

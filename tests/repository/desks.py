@@ -67,7 +67,7 @@ class Desk:
         return self.init(*(word for name in CLIENTS for word in ("--client", name)), *options)
 
     def all(self) -> dict[str, bytes | str]:
-        """Every file, folder and link of both, and of the git folder what a person could notice."""
+        """Every file, folder and link of both, and the parts of the git folder that a person could notice."""
         found: dict[str, bytes | str] = {}
         for top in (self.root, self.home):
             for path in sorted(top.rglob("*")):
@@ -107,7 +107,7 @@ def make_desk(
     (home / ".gitconfig").write_text("[user]\n\tname = Test\n\temail = test@example.invalid\n", "utf-8")
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("USERPROFILE", str(home))
-    # What init records there is this test's alone; the key by which a person decides is that of the broker.
+    # The records of init there belong to this test alone; the key by which a person decides is the broker's.
     data_dir = tmp_path / "data"
     data_dir.mkdir()
     shutil.copy(shared_broker.data_dir / proof.FILE, data_dir)
@@ -127,7 +127,7 @@ def server_of(root: Path, name: str) -> dict[str, Any]:
 
 
 def command_of(root: Path, name: str) -> list[str]:
-    """What a client starts."""
+    """Returns the command that a client starts."""
     server = server_of(root, name)
     whole: list[str] = server["command"] if name == "opencode.json" else [server["command"], *server["args"]]
     return whole

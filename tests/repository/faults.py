@@ -42,11 +42,11 @@ class Desk:
     """A repository with its gate on, the home and the configuration of the person who works in it, and the broker.
 
     Attributes:
-        variables: What a fault or its remedy puts into the person's environment.
+        variables: Additions of a fault or its remedy to the person's environment.
         there: Where the person is, if not in the repository.
-        is_common: Whether the person is none whom files let do everything.
-        port: What listens in the broker's place.
-        found: What doctor said last.
+        is_common: Whether file permissions bind the person (not root).
+        port: The socket that listens in the broker's place.
+        found: Doctor's last report.
     """
 
     gated: Gated
@@ -91,7 +91,7 @@ class Desk:
     def obey(self, fix: str) -> None:
         """Type a fix into a shell, which keeps its changes of the environment."""
         if fix.endswith("tandem gate on"):
-            # At a terminal, where a person is asked about what loosens.
+            # At a terminal, where a person must confirm changes that loosen the gate.
             said = replace(self.gated, environment=self.gated.environment | self.variables).person("gate", "on")
             assert said.ok, said.stdout
             return
@@ -102,7 +102,7 @@ class Desk:
         self.variables = {name: left[name] for name in self.variables if name in left}
 
     def environment(self, **more: str) -> dict[str, str]:
-        """The variables of what the person starts."""
+        """The environment of commands that the person starts."""
         data_dir = {"TANDEM_DATA_DIR": str(self.gated.broker.data_dir)}
         return {**os.environ, **data_dir, **self.gated.environment, **self.variables, **more}
 
@@ -210,7 +210,7 @@ def faults() -> dict[str, Fault]:
     return found
 
 
-# What `call` does.
+# Functions for `call`.
 
 
 def switch_off_at_the_broker(desk: Desk, _: str) -> None:

@@ -31,7 +31,7 @@ def called(root: Path) -> list[str]:
 
 
 def husky(root: Path) -> None:
-    """What `npm install` does in a project with husky, again at each time."""
+    """The work of `npm install` in a project with husky, repeated at each call."""
     for stage in STAGES:
         _write(root / ".husky" / stage, f"{_note('husky', stage)}\n")
     _run(root, str(NODE), str(_package(HUSKY) / "bin.js"))

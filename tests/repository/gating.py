@@ -1,4 +1,4 @@
-"""Repositories with the gate on, and what agents, reviewers and people do in them."""
+"""Repositories with the gate on, and the actions of agents, reviewers and people in them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.forked import Started
 from tests.repository.terminal import at_a_terminal
 
 START = {"a.txt": b"one\ntwo\nthree\n", "b.txt": b"alpha\nbeta\n"}
-"""What a repository of `gated` begins with."""
+"""The files that a repository of `gated` begins with."""
 
 DIGITS = {"a.txt": "one\n2\nthree\n"}
 """A change of it."""
@@ -92,7 +92,7 @@ class Gated:
         """Have it say something else."""
         self.gate_file.write_text(json.dumps(self.switch | facts), "utf-8")
 
-    # What anybody does with git.
+    # Git commands.
 
     def try_git(self, *arguments: str, cwd: Path | None = None, stdin: bytes = b"", **environment: str) -> Said:
         """Run git, which may fail; `GIT_EDITOR` is `true` unless another one is given."""
@@ -151,7 +151,7 @@ class Gated:
         found = self.git("log", "-1", f"--format=%(trailers:key={name},valueonly)", revision, cwd=cwd)
         return [line for line in found.splitlines() if line]
 
-    # What the proposer and the reviewer do.
+    # Actions of the proposer and the reviewer.
 
     def submit(self, *options: str, cwd: Path | None = None, intent: str = "An improvement") -> str:
         """Propose a change with `tandem submit`, by default the staged one; the review's id."""
@@ -200,7 +200,7 @@ class Gated:
         [command] = re.findall("Wait for it: tandem (.*)", refusal)
         return Shell(self.broker.url, self.root).start(*shlex.split(command), **self.environment)
 
-    # What a person does.
+    # Actions of a person.
 
     def loosen(self, **arguments: Any) -> Any:
         """Have the gate at the broker let more through; its data."""

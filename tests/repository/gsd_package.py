@@ -35,7 +35,7 @@ DEFAULT = ("1.28.0", "1.42.3")
 NEWEST = "1.42.3"
 INSTALL_SECONDS = 120
 
-# Before the tests take the environment away: the cache is theirs who run them.
+# Before the tests clear the environment: the cache belongs to the person who runs them.
 _ENVIRONMENT = dict(os.environ)
 _CACHE = Path(_ENVIRONMENT.get("TANDEM_GSD_CACHE") or platformdirs.user_cache_path("tandem") / "gsd").resolve()
 _STAMP = re.compile(rb"\d{4}-\d\d-\d\dT[\d:.]+Z")

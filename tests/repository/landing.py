@@ -1,4 +1,4 @@
-"""Branches that land on `main`, and who approves them."""
+"""Branches that land on `main`, and their approvals."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def landings(gated: Gated, **more: Any) -> list[dict[str, Any]]:
 
 
 def named(landing: dict[str, Any]) -> dict[str, Any]:
-    """What the process of a landing says with each word."""
+    """Returns the fields that name a landing in every call of its process."""
     return {name: landing[name] for name in ("branch", "source", "head", "landing_id", "generation")}
 
 

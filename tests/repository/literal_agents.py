@@ -167,7 +167,7 @@ class ToolAgent(LiteralAgent):
         return self
 
     async def tool_step(self, name: str, stated: dict[str, str]) -> list[tuple[str, dict[str, str]]]:
-        """Do one thing that a message says; what its answer says to do."""
+        """Follow one instruction of a message; returns the instructions of the answer."""
         assert len(self.said) < MOST_STEPS, self.told(f"not done after {MOST_STEPS} steps")
         if name == "change":
             await anyio.to_thread.run_sync(self.change)
@@ -176,7 +176,7 @@ class ToolAgent(LiteralAgent):
             await anyio.to_thread.run_sync(self.follows, stated["command"])
             return []
         if name == "commit":
-            # What the hook says is followed in the shell that git runs in.
+            # The hook's instructions are followed in the shell that git runs in.
             await anyio.to_thread.run_sync(self.begins, self.attempt)
             return []
         assert self.client is not None
@@ -199,7 +199,7 @@ class ToolAgent(LiteralAgent):
         return self.orders(data.get("message") or "")
 
     def orders(self, message: str) -> list[tuple[str, dict[str, str]]]:
-        """What a message says to do, in its order, each with the arguments that it states."""
+        """Returns the instructions of a message in their order, each with the arguments that it states."""
         first = re.split(r"[;.] or\b", message, flags=re.IGNORECASE)[0]
         words = "|".join([*self.tools, "Change", "differently", "Commit", "git command again"])
         found = [*re.finditer(rf"{_IN_A_SENTENCE}|\b(?:{words})\b", first)]
@@ -215,7 +215,7 @@ class ToolAgent(LiteralAgent):
         return made
 
     def arguments(self, name: str, stated: dict[str, str]) -> dict[str, Any]:
-        """The arguments of a call: those that are stated, and what its schema requires besides."""
+        """Returns the arguments of a call: the stated ones, and the others that its schema requires."""
         schema = self.tools[name]
         given: dict[str, Any] = {}
         for one in {*schema.get("required", ()), *stated}:

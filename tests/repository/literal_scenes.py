@@ -123,7 +123,7 @@ BY_TOOLS = [*(name for name, row in SCENES.items() if row.section != "shell"), "
 
 @dataclass
 class Scene:
-    """A repository with a gate, and what happens there: see `scenes.txt`."""
+    """A repository with a gate, and the events there: see `scenes.txt`."""
 
     gated: Gated
     reviews: Callable[[Reviewer], None] = approves
@@ -139,7 +139,7 @@ class Scene:
     is_staged: bool = True
 
     def edits(self) -> Iterator[Callable[[], None]]:
-        """What the agent does when it is told to change something."""
+        """Yields the agent's edits, one for each time that it is told to change something."""
         for text in self.changes:
             yield lambda text=text: self._edit(text)
 

@@ -65,7 +65,7 @@ class Steps:
         return self.gated.root
 
     def run(self, *arguments: str, stdin: bytes = b"", cwd: Path | None = None) -> Ended:
-        """Take a step in this process, which costs no start of Python; `start` is for what needs one of its own."""
+        """Take a step in this process, which costs no start of Python; `start` takes one in its own process."""
         with contextlib.chdir(cwd or self.root):
             return Inside(self.gated.broker.url, self.root).run(
                 "gate", *arguments, stdin=stdin, **self.gated.environment

@@ -43,7 +43,7 @@ class Terminal:
         import pty  # platform: Windows has none
 
         self._ours, theirs = pty.openpty()
-        # The terminal has to be the one of the command's own session: that is what /dev/tty opens.
+        # The terminal must belong to the command's own session: /dev/tty opens that one.
         streams = dict.fromkeys(("stdin", "stdout", "stderr"), theirs)
         self._process = start_tandem(self._arguments, self._cwd, self._environment, **streams, session="terminal")
         os.close(theirs)

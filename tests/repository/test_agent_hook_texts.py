@@ -152,7 +152,7 @@ def test_codex_patches_are_judged_by_what_they_make_of_the_file(gated: Gated) ->
 
 
 def test_p2_a_codex_patch_that_names_a_file_twice_is_refused(gated: Gated) -> None:
-    """Each section is applied to what the one before it has left, which is not the file that is judged."""
+    """Each section is applied to the result of the one before it, which is not the file that is judged."""
     agent = Agent("codex", gated.root)
     lower = CONTEXT.lower()
     gated.write({lower: "one\none\n", CONTEXT: "one\none\n", "other.md": "one\none\n"})

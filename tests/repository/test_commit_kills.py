@@ -19,7 +19,7 @@ KILLS = int(os.environ.get("TANDEM_COMMIT_KILLS", "5"))
 """At how many steps of each run it is killed; with 100 at every one."""
 MOST_STEPS = 60
 HOOKS = {"pre-commit": "h", "commit-msg": "h", "post-index-change": "i", "reference-transaction": "r"}
-"""Those of git that count as steps, beside what `counting_steps` counts."""
+"""Git hooks that count as steps, beside the steps of `counting_steps`."""
 _KILLED = (-9, 137)
 
 

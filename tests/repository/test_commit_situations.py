@@ -26,7 +26,7 @@ SITUATIONS = (
 )
 READS = ("tandem review discussion", "tandem review proposal", "tandem checks list")
 DECIDES = ("tandem review message", "tandem review patch", "git stash", "git merge", "tandem checks run")
-"""Beside the command itself: what answers a question or a counter-patch, and what takes in the base branch."""
+"""Beside the command itself: commands that answer a question or a counter-patch, or take in the base branch."""
 
 
 @pytest.mark.parametrize("situation", SITUATIONS)

@@ -42,7 +42,7 @@ def here(gated: Gated, user: dict[str, str]) -> Gated:
 
 
 def examined(ended: Ended) -> dict[str, Any]:
-    """What `doctor --json` found; its exit status says whether there is a problem."""
+    """Returns the report of `doctor --json`; its exit status says whether there is a problem."""
     assert ended.status == int(not ended.data["healthy"]), ended.stdout
     return ended.data
 
@@ -57,7 +57,7 @@ def said(found: dict[str, Any], check: str, state: str | None = None) -> list[st
 
 
 def problems(found: dict[str, Any]) -> dict[str, str]:
-    """The problems: message by check; each says what to do."""
+    """Returns the messages of the problems by check; each problem has a fix."""
     wrong = [one for one in found["findings"] if one["state"] == "problem"]
     assert all(one["fix"] for one in wrong), wrong
     return {one["check"]: one["message"] for one in wrong}

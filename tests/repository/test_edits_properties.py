@@ -63,7 +63,7 @@ def is_there(edit: Edit, content: bytes) -> bool:
 
 
 def expected(document: Any, edit: Edit) -> Any:
-    """What a JSON file says with an edit in it."""
+    """Returns the value of a JSON file with an edit in it."""
     document = {} if document is None else document
     inner = document
     if isinstance(edit, JsonMember):

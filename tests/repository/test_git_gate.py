@@ -138,7 +138,7 @@ def test_p2_a_merge_of_what_is_not_approved_is_refused(gated: Gated):
     assert "git reset --merge" in gated.refused("merge", "--ff-only", "feature")
     gated.git("reset", "--merge")
     assert gated.git("status", "--porcelain") == before
-    # What changes no file has nothing to bring back.
+    # A commit that changes no file has nothing to bring back.
     assert "reset --merge" not in gated.refused("update-ref", "refs/heads/main", "feature")
 
 

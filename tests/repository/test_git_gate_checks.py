@@ -21,7 +21,7 @@ DIGITS = {"a.txt": "line 1\n2\nline 3\n"}
 
 @pytest.fixture
 def project(tmp_path: Path, config_dir: Path) -> Generator[Checked]:
-    """A project whose checks run as the broker does, so that they see what a test makes."""
+    """A project whose checks run as the broker does, so that they see the test's files."""
     (tmp_path / "broker").mkdir()
     with checked(tmp_path / "broker", confined=False, root=tmp_path / "repository") as found:
         yield found
@@ -54,7 +54,7 @@ def test_trust_asks_for_what_the_checks_take_where_the_broker_runs_them(tmp_path
     by_broker = works_for == "the broker"
     with checked(tmp_path, confined=by_broker) as project:
         project.have(check("unit tests", ""), trusted=False)
-        # For the one who trusts it is the other way round.
+        # The person who trusts has the opposite on their path.
         path = f"{broken(tmp_path) if by_broker else bubblewrap()}{os.pathsep}{os.environ['PATH']}"
         mine = {"PATH": path, "TANDEM_BROKER": project.broker.url, "TANDEM_CONFIG_DIR": str(project.config_dir)}
         status, shown = at_a_terminal(("trust",), project.repo.root, typed="yes\n", after="Type yes: ", **mine)

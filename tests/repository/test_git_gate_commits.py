@@ -1,4 +1,4 @@
-"""What becomes of commits on other branches: free, followed or reviewed. No base branch takes unapproved content."""
+"""Commits on other branches are free, followed or reviewed. No base branch takes unapproved content."""
 
 from __future__ import annotations
 
@@ -228,7 +228,7 @@ def test_a_followed_commit_that_answers_a_finding_is_a_new_round(followed: Gated
     review = changed(followed, DIGITS, "Digits")
     more = changed(followed, {"c.txt": "more\n"}, "More")
     followed.decide(review, "changes_requested")
-    # What another hook refuses is the same round when it is tried again.
+    # A commit that another hook refuses belongs to the same round when it is tried again.
     hook = followed.root / ".git/hooks/commit-msg"
     hook.write_text("#!/bin/sh\nexit 1\n", "utf-8")
     hook.chmod(0o755)
@@ -254,7 +254,7 @@ ANSWER = f"commit it on its branch, as its next round: {BY_COMMIT}"
 
 
 def told(gated: Gated, review: str) -> str:
-    """What the proposer of a review is told, on one line."""
+    """Returns the message to the proposer of a review, on one line."""
     return " ".join(gated.tandem("review", "status", review).stdout.split())
 
 

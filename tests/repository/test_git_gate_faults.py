@@ -1,4 +1,4 @@
-"""A gate that cannot judge refuses, and says what to do: it neither lets anything through nor traps anybody."""
+"""A gate that cannot judge refuses and names the remedy: it lets nothing through, and people can get on."""
 
 from __future__ import annotations
 

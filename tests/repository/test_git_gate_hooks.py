@@ -168,7 +168,7 @@ def test_what_is_fetched_costs_no_process_beside_the_shell_and_nobody_is_asked(
         gated.git("update-ref", f"refs/heads/b{number}", "HEAD", cwd=tmp_path / "away.git")
     gated.git("fetch", "--quiet", str(tmp_path / "away.git"), "refs/heads/b*:refs/remotes/away/b*")
     assert len(gated.git("for-each-ref", "refs/remotes/away").splitlines()) == 20
-    # What the shell cannot find it cannot start.
+    # The shell cannot start a program that it does not find.
     line = f"{'0' * 40} {gated.head()} refs/remotes/away/b0\n"
     for state in ("preparing", "prepared", "committed"):
         command = [gated.root / ".git/hooks/reference-transaction", state]

@@ -95,7 +95,7 @@ def test_a_commit_without_a_plan_belongs_to_its_branch(gated: Gated):
 def test_a_commit_belongs_to_the_task_that_its_plan_has_for_its_files(gated: Gated):
     gated.settings(review_granularity="per_plan", execution_mode="optimistic")
     gated.approved_commit({PLAN_FILE: PLAN.replace("</tasks>", f"{SHARED}</tasks>")})
-    # What GSD works in is a linked working tree.
+    # GSD works in a linked working tree.
     tree = gated.linked(gated.root.parent / f"{gated.root.name}-linked", "feature")
     found: list[str | None] = []
     for number, path in enumerate(("b.txt", "a.txt", "b.txt", "new.txt", PLAN_FILE)):

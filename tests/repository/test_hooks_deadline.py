@@ -46,7 +46,7 @@ def own_stopped(broker: BrokerProcess, gated: Gated) -> Generator[None]:
 
 @contextmanager
 def dripping(_broker: BrokerProcess, gated: Gated) -> Generator[None]:
-    """What listens in its place answers with a letter a second, for ever."""
+    """A listener in the broker's place answers with a letter a second, for ever."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         gated.rewrite(broker=f"http://127.0.0.1:{listener.getsockname()[1]}")
         gated.environment["TANDEM_TOKEN"] = "tdm_of-another-broker"

@@ -49,7 +49,7 @@ def here(own: BrokerProcess, tmp_path: Path, config_dir: Path) -> Gated:
     own.start()
     gated = gate_on(own, new_repository(tmp_path / "repository"))
     as_own(gated)
-    # A free port: who commits has the settings of their shell.
+    # A free port: commits use the settings of the person's shell.
     gated.environment["TANDEM_PORT"] = "0"
     gated.stage(DIGITS)
     gated.approve()

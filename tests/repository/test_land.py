@@ -31,7 +31,7 @@ SECONDS = 60.0
 
 
 def until(found: Callable[[], bool]) -> None:
-    """Wait for what a process does that says nothing of it."""
+    """Wait for the effect of a process that does not report it."""
     deadline = time.monotonic() + SECONDS
     while not found():
         assert time.monotonic() < deadline
@@ -252,7 +252,7 @@ def test_without_a_gate_there_is_no_base_branch(gated: Gated) -> None:
 
 
 def cut_off(gated: Gated, review: str, *, with_files: bool) -> str:
-    """What a landing leaves that was killed when the branch had just moved; where it is."""
+    """Leaves a landing as if it was killed just after the branch moved; returns its commit."""
     found = gated.call("report_landing", state="waiting", branch="main", source="feature", head=gated.head("feature"))
     tip = gated.head()
     tree = gated.git("merge-tree", "--write-tree", "main", "feature")
@@ -395,7 +395,7 @@ def test_commits_that_the_remote_lacks_are_not_landed_by_the_way(gated: Gated, d
 
 @pytest.fixture
 def project(tmp_path: Path, config_dir: Path) -> Generator[Checked]:
-    """A project whose checks run as the broker does, so that they see what a test makes."""
+    """A project whose checks run as the broker does, so that they see the test's files."""
     (tmp_path / "broker").mkdir()
     with checked(tmp_path / "broker", confined=False, root=tmp_path / "repository") as found:
         yield found

@@ -16,7 +16,7 @@ from tests.repository.landing import NO_HOOKS, branched, landings, run_git, star
 
 
 def under_review(gated: Gated) -> dict[str, tuple[str, str, int]]:
-    """The project's open reviews: what each is for, its state and its round."""
+    """Returns purpose, state and round of the project's open reviews."""
     listed = gated.call("list_reviews", status="open")["reviews"]
     return {one["review_id"]: (one["intent"], one["status"], one["round"]) for one in listed}
 
@@ -40,7 +40,7 @@ def test_the_claim_of_a_reviewer_outlasts_a_landing_that_has_nothing_new(gated: 
     assert gated.tandem("land", "--strategy", "squash").status == 0
     assert gated.git("log", "-1", "--format=%s", "main") == "Another"
 
-    # What follows has a purpose of its own.
+    # Later commits have a purpose of their own.
     gated.git("reset", "--quiet", "--hard", "main")
     gated.stage({"c.txt": "c\n"})
     gated.git(*NO_HOOKS, "commit", "--quiet", "-m", "Add a file")

@@ -27,7 +27,7 @@ def set_up(broker: BrokerProcess, root: Path, *command: str) -> Gated:
 
 
 def approved_with_all_files(here: Gated, folder: Path, files: Mapping[str, str | bytes | None]) -> str:
-    """A review of somebody who has all files in a working tree of their own, approved."""
+    """An approved review of a person who has all files in a working tree of their own."""
     here.git("worktree", "add", "--quiet", "-b", "whole", str(folder))
     here.git("sparse-checkout", "disable", cwd=folder)
     here.stage(files, folder)

@@ -43,7 +43,7 @@ def ensure_said(here: Gated, words: str) -> str:
     for command in ("gate on", "gate status", "init --gate --yes", "project add", "submit -m x", "gate check"):
         assert words in here.tandem(*command.split()).refusal, command
     found = [one for one in here.tandem("doctor", "--json").data["findings"] if one["state"] == "problem"]
-    # The broker is shared: what other tests left on it is not this repository's.
+    # The broker is shared: the projects of other tests on it do not belong to this repository.
     [trouble] = [one for one in found if one["check"] not in {"reviewers", "webhooks", "mirrors"}]
     assert words in trouble["message"]
     return trouble["fix"].removeprefix("where it is now, run: ")

@@ -1,4 +1,4 @@
-"""What this repository offers to others' pipelines: the action for GitHub, and the hook for pre-commit."""
+"""The action for GitHub and the hook for pre-commit, which other projects use in their pipelines."""
 
 from __future__ import annotations
 

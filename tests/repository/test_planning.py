@@ -1,4 +1,4 @@
-"""The three settings in GSD's `config.json`: where they are found, how they are merged, what counts without trust."""
+"""The three settings in GSD's `config.json`: their places, their merging, and those that count without trust."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def test_a_copy_is_not_taken_for_the_moved_one_and_the_original_keeps_its_hooks(
         f"This repository is a copy of the project {gated.project} at {gated.root}, and no project of its own."
     )
     assert folders(gated) == {gated.project: str(gated.root)}
-    # What its switch says of the hooks is the original's.
+    # Its switch describes the hooks of the original.
     assert copy.tandem("gate", "on").status == 1
     for here in (gated, copy):
         here.stage(DIGITS)

@@ -129,7 +129,7 @@ def rejected(plan: Plan, key: str) -> Task:
 
 
 def are_local_changes_whole(plan: Plan) -> bool:
-    """Whether what the person has changed, staged and added is as it was."""
+    """Whether the person's changed, staged and added files are as they were."""
     mine = [plan.read(name) for name in ("other.bin", "staged.bin", "untracked.bin")]
     return mine == ["mine\n"] * 3 and plan.git("show", ":staged.bin") == "mine"
 

@@ -1,4 +1,4 @@
-"""When a rollback stops: it says why and what to do, and nothing of branch, index and working tree changes."""
+"""A rollback that stops says why and names the next step; branch, index and working tree stay as they are."""
 
 from __future__ import annotations
 

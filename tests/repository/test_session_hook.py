@@ -13,7 +13,7 @@ PATIENCE_SECONDS = 60
 
 
 def told(folder: Path, *options: str, client: Client = "claude") -> str:
-    """What the hook adds to a session's context."""
+    """Returns the text that the hook adds to a session's context."""
     answer = hook(account(client, "start", folder), "--client", client, *options, cwd=folder, name="session")
     assert answer.passes
     if not answer.stdout:

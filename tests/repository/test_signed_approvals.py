@@ -1,4 +1,4 @@
-"""Colleagues with a broker each: what one's broker approved and signed passes at the other's, and nothing else does."""
+"""Colleagues with a broker each: only changes that one's broker approved and signed pass at the other's."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Colleagues:
     key: str
 
     def audit(self, revisions: str = "main") -> dict[str, Any]:
-        """What Ben's audit says of the newest commit of a range, and whether all of it passes."""
+        """Returns the finding of Ben's audit for the newest commit of a range, and whether all of it passes."""
         data = json.loads(self.ben.tandem("audit", revisions, "--json").stdout)["data"]
         return {**data["commits"][-1], "approved": data["approved"]}
 

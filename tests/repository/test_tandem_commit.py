@@ -341,7 +341,7 @@ def test_a_wait_ends_with_the_commit(gated: Gated) -> None:
     with gated.caller() as caller:
         listed = caller.do("list_reviews", wait=True, timeout_s=40)["reviews"]
     gated.call("claim_review", review_id=listed[0]["review_id"], reviewer_id="rev-1")
-    # A verdict that follows at once leaves nothing to say of who reviews.
+    # When a verdict follows at once, the command does not mention the reviewer.
     assert waiting.stderr is not None
     assert next((line for line in waiting.stderr if b"rev-1 reviews it" in line), None) is not None
     gated.decide(listed[0]["review_id"])
@@ -438,7 +438,7 @@ def test_a_hook_that_fails_ends_it_with_its_words_and_gits_status(gated: Gated) 
         "GIT_COMMITTER_NAME": "",
         "GIT_COMMITTER_EMAIL": "",
     }
-    # It speaks first, also where git does not know who commits.
+    # The hook refuses first, also where git knows no committer.
     for more in ({}, nobody):
         ended = commit(gated, "-m", "Count", **more)
         assert (ended.status, ended.stderr.strip(), reviews(gated)) == (1, "line 3 is too long", [])

@@ -1,4 +1,4 @@
-"""What agents are taught is true: its commands exist, each client can read it, and the plugins say the same."""
+"""The texts for agents are true: their commands exist, each client can read them, and the plugins have the same."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_every_text_says_the_same_way_to_wait_and_the_cheaper_one_first() -> Non
         assert go_on in plain
         assert re.search(r"12\W+not yet|not yet \(exit status 12\)", plain)
         assert re.search(r"14\W+(\| )?(stop|a person has to look: stop)|14 \| a person has to look: stop", plain)
-        # What costs a turn of the model each time comes after what costs none.
+        # The way that costs a turn of the model each time comes after the one that costs none.
         tools = [plain.find(name) for name in ("create_review", "get_review_status") if name in plain]
         assert all(plain.index("tandem") < found for found in tools)
     assert texts[3].index(commit) < texts[3].index("get_review_status")

@@ -197,7 +197,7 @@ def test_all_that_would_run_is_on_the_screen_with_the_question_however_long_the_
     screen = shown[: shown.index("Trust exactly this? Type yes: ")].split("\n")
     assert len(screen) < LINES
     assert all(len(line) < COLUMNS for line in screen)
-    # What scrolled away would not count; a word may go on in the next row.
+    # Text that scrolled away would not count; a word may go on in the next row.
     assert [word for word in words if word not in "".join(screen)] == []
 
 

@@ -1,4 +1,4 @@
-"""The hook at the end of an agent's turn: it goes on with what became of its reviews, once for each change."""
+"""The hook at the end of an agent's turn: the agent goes on with its reviews' results, once for each change."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.repository.test_session_hook import told as told_at_start
 SESSION = "0b7f3c1e"
 AS_AGENT = {"CLAUDECODE": "1", "CLAUDE_CODE_SESSION_ID": SESSION}
 START_SECONDS = 2.0
-"""What a busy machine may take for the start of the hook itself."""
+"""How long the start of the hook itself may take on a busy machine."""
 
 
 def submit(gated: Gated, *options: str, cwd: Path | None = None, marks: dict[str, str] = AS_AGENT) -> str:
@@ -36,7 +36,7 @@ def marked(gated: Gated, marks: dict[str, str] = AS_AGENT) -> Gated:
 
 
 def at_end(folder: Path, session: str | None = SESSION, **environment: str) -> str:
-    """What an agent hears at the end of its turn; empty if it may end."""
+    """Returns the message to an agent at the end of its turn; empty if it may end."""
     said: dict[str, Any] = {"hook_event_name": "Stop", "cwd": str(folder), "stop_hook_active": False}
     said |= {} if session is None else {"session_id": session}
     answer = hook(said, "--client", "claude", cwd=folder, name="turn", **environment)

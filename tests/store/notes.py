@@ -104,14 +104,14 @@ class Hold:
 
 
 async def together(engine: Store, *units: Callable[[Unit], Any], works_on: str | None = None) -> list[Any]:
-    """What the units answer or raise, having waited for the same moment; each works on its own, unless on one thing."""
+    """Runs units at the same moment; returns their answers or errors. Each works on a name of its own by default."""
     hold = Hold()
     holding = asyncio.create_task(engine.write(hold, works_on=("hold",)))
     await asyncio.to_thread(hold.wait_until_begun)
     tasks = [asyncio.create_task(engine.write(unit, works_on=(works_on or str(at),))) for at, unit in enumerate(units)]
     await asyncio.sleep(0)
     hold.release()
-    # What kept them waiting may share their commit, and their commit's fate.
+    # The unit that kept them waiting may share their commit, and its fate.
     _, *answers = await asyncio.wait_for(asyncio.gather(holding, *tasks, return_exceptions=True), WAIT_SECONDS)
     return answers
 

@@ -1,4 +1,4 @@
-"""What only a server can do: go away, come back, and serve several nodes."""
+"""Behaviour of a database server alone: it goes away, comes back, and serves several nodes."""
 
 from __future__ import annotations
 
@@ -301,7 +301,7 @@ async def test_a_server_that_goes_away_is_unavailable_at_once_and_served_again_w
 
 
 async def retried(store: Store, unit: Callable[[Unit], str]) -> str:
-    """What a client does with `retryable`: the store itself goes on refusing for a moment."""
+    """Repeats a write as a client does on `retryable`: the store itself goes on refusing for a moment."""
     async with asyncio.timeout(WAIT_SECONDS):
         while True:
             try:

@@ -1,4 +1,4 @@
-"""What only a file can do: its permissions, its log, its neighbours."""
+"""Behaviour of a database file alone: its permissions, its log, its neighbours."""
 
 from __future__ import annotations
 

@@ -161,7 +161,7 @@ async def test_what_waits_when_the_store_is_closed_is_still_done(engine: Store, 
 
 
 def reopened(database_url: str) -> list[str]:
-    """What another store finds."""
+    """Returns the notes that another store finds."""
     again = make_store(database_url, schema=SCHEMA)
     again.open_blocking()
     try:

@@ -1,4 +1,4 @@
-"""What inboxes and searches cost does not grow with the history: counted in the databases' own steps, not in time."""
+"""The cost of inboxes and searches, in the databases' own steps and not in time, does not grow with the history."""
 
 from __future__ import annotations
 

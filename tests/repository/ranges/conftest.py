@@ -76,7 +76,7 @@ def work(shared: Gated, tmp_path: Path) -> Iterator[Work]:
 
 @pytest.fixture
 def remote(work: Work) -> Iterator[Path]:
-    """A bare repository that has what the work begins with; `origin` here."""
+    """A bare repository with the start of the work; `origin` here."""
     folder = work.folder / "remote.git"
     work.git("clone", "--quiet", "--bare", "--no-local", "--single-branch", str(work.gated.root), str(folder))
     work.gated.git("update-ref", "refs/heads/main", work.start, cwd=folder)

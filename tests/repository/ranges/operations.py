@@ -97,7 +97,7 @@ def _squash(work: Work) -> bool:
 
 
 def _on_an_old_base(work: Work) -> tuple[str, str]:
-    """The change was committed on the branch, and what the branch is for has gone on."""
+    """The change was committed on the branch, and its base has gone on."""
     commit = work.made(work.change, work.start)
     work.git("branch", f"side-{work.name}", work.approved(work.other, work.start))
     work.jump(commit)

@@ -91,7 +91,7 @@ def test_what_went_round_the_hooks_onto_the_base_branch_here_is_found(work: Work
     commit = work.made(work.change, work.start)
     work.git("-c", f"core.hooksPath={work.folder}", "update-ref", "refs/heads/main", commit)
     refused(work, remote, "main")
-    # It is no ground for what follows it either.
+    # Nor is it a ground for later commits.
     work.git("branch", f"{work.branch}-more", work.approved(work.other, commit))
     refused(work, remote, f"{work.branch}-more:main")
 

@@ -25,7 +25,7 @@ def test_every_spelling_of_a_move_is_judged(work: Work):
 
 
 def test_what_no_hook_is_asked_about_is_found(work: Work, auditor: Auditor):
-    """Git renames a branch over another without a word to the hook about what that one becomes."""
+    """Git renames a branch over another without telling the hook the new value of that one."""
     commit = work.made(work.change, work.start)
     work.git("branch", f"{work.branch}-side", commit)
     work.git("branch", "--force", "--move", f"{work.branch}-side", "main")

@@ -17,7 +17,7 @@ MODES: dict[str, dict[str, str]] = {
     "per_plan": {"review_granularity": "per_plan"},
     "optimistic": {"execution_mode": "optimistic"},
 }
-"""What the project's settings say in each mode."""
+"""The project's settings in each mode."""
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Daily work with the gate on: it passes, or is refused with what to do next."""
+"""Daily work with the gate on: it passes, or the refusal names the next step."""
 
 from __future__ import annotations
 

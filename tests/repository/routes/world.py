@@ -374,7 +374,7 @@ def make_world(broker: BrokerProcess, folder: Path, commits: str) -> SavedWorld:
 def make_saved_world(
     shared_broker: BrokerProcess, tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[[str], SavedWorld]:
-    """Gives the world that each row begins with, by what its gate makes of commits on other branches."""
+    """Returns the world that each row begins with, by its gate's mode for commits on other branches."""
 
     @cache
     def saved(commits: str) -> SavedWorld:
@@ -390,7 +390,7 @@ def make_saved_world(
 def make_world_of_a_row(
     saved_world: Callable[[str], SavedWorld], request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> World:
-    """A fresh world for one row; its gate makes of commits what the parameter `commits` of the test says."""
+    """A fresh world for one row; the test's parameter `commits` is its gate's mode for commits on other branches."""
     saved = saved_world(request.node.callspec.params.get("commits", REVIEWED))
     monkeypatch.setenv("TANDEM_CONFIG_DIR", str(saved.gated.root.parent / "config"))
     # A row that is run once more, on another git, is approved by itself.
