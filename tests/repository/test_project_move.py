@@ -62,7 +62,7 @@ def test_p2_a_moved_repository_keeps_its_project_and_its_gate(
     assert folders(here) == {here.project: str(here.root)}
     assert here.tandem("gate", "status").status == 0
     assert str(here.root / ".git") in here.call("get_gate")["folders"]
-    assert "holds what is not approved" in here.refused("commit", "-m", "x")
+    assert "This commit holds" in here.refused("commit", "-m", "x")
     here.approved_commit(AGAIN)
     assert here.tandem("audit", "main").status == 0
     told = here.call("get_audit_log", kind="project_registered")["events"]
