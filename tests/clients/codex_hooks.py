@@ -16,7 +16,7 @@ class Listed(NamedTuple):
 
     Attributes:
         event: When it is run, e.g. `preToolUse`.
-        command: What is run.
+        command: The command.
         trust: `trusted`, `untrusted` or `modified`; only the first is run.
     """
 

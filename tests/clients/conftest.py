@@ -16,7 +16,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Takes out what is of another client than those that were asked for."""
+    """Deselects the tests of clients that `TANDEM_CLIENTS` does not name."""
     chosen = os.environ.get("TANDEM_CLIENTS", "").split(",")
     unwanted = [
         item for item in items if (mark := item.get_closest_marker("client")) is not None and mark.args[0] not in chosen

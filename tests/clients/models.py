@@ -27,11 +27,11 @@ class Seen(NamedTuple):
 
 @dataclass
 class ScriptedModel:
-    """A model that does what it was told, and notes what it was asked.
+    """A model that follows a script, and notes its requests.
 
     Attributes:
         steps: The tools that it calls, one after the other: the name and the arguments.
-        answer: What it says in the end.
+        answer: Its last answer.
         seen: Every request.
         address: Where it listens.
         refusal: The message with which it refuses every request as one too many, if it does.
@@ -46,7 +46,7 @@ class ScriptedModel:
     refusal: str = ""
 
     def say(self, path: str, text: str) -> tuple[str, bytes] | None:
-        """The type and content of the answer to a request; null if the path is none of a model's."""
+        """The type and content of the answer to a request; None if the path is none of a model's."""
         dialect = next((one for one in dialects.ALL if one.speaks(path)), None)
         if dialect is None:
             return None
@@ -62,7 +62,7 @@ class ScriptedModel:
         return dialect.answer(body, self.answer)
 
     def requests(self) -> str:
-        """All that it was ever sent, bodies and headers, for looking for what must not be in it."""
+        """All requests, bodies and headers, so that tests can search them for secrets and traps."""
         return json.dumps(self.seen)
 
 

@@ -48,7 +48,7 @@ def program_environment(home: Path, **more: str) -> dict[str, str]:
 
 
 def run_program(command: Sequence[str], folder: Path, home: Path, **environment: str) -> str:
-    """What a program says in a home folder of its own, and if that is nothing, what it remarks. It must not fail."""
+    """The output of a program in a home folder of its own, or its standard error if that is empty. It must not fail."""
     done = subprocess.run(
         command,
         cwd=folder,
@@ -98,7 +98,7 @@ PROMPT = """Review this. $(touch x) `touch x` ; touch x
 
 @dataclass(frozen=True)
 class Client:
-    """A program: what it authenticates with, and the names of its tools.
+    """A program: its credentials, and the names of its tools.
 
     Attributes:
         name: Of its provider.
@@ -258,7 +258,7 @@ def test_reads_the_repository_and_what_is_given_and_nothing_else(client: Client,
     assert run.reply.text is not None, run.finished.stderr_tail.decode()
     assert len(model.results) >= len(steps)
     assert "What this project is for." in model.results[0]
-    assert "What is in here." in model.results[1]
+    assert "The deep folder." in model.results[1]
     assert "the whole diff" in model.results[2]
     # To read a file of a folder brings no memory of that folder along.
     assert TRAP not in model.requests()

@@ -33,12 +33,12 @@ def test_a_hook_that_codex_skips_for_want_of_trust_is_a_problem(
     with CodexHooks(gated.root, {**os.environ, **environment}) as hooks:
         hooks.trust_all()
     left = problems(gated)
-    # Nobody is in this home.
+    # No one has logged in from this home folder.
     assert "Codex is not logged in." in left
     assert [one for one in left if "is not logged in" not in one] == []
 
 
 def problems(gated: Gated) -> list[str]:
-    """What the doctor says is wrong."""
+    """The problems that the doctor reports."""
     findings = gated.tandem("doctor", "--json").data["findings"]
     return [one["message"] for one in findings if one["state"] == "problem"]

@@ -1,6 +1,6 @@
 """The real client programs where the gate is on: refused, then approved, then accepted. Models are scripted.
 
-What they call is what `tandem init` writes: the entries of `setup/teaching`, in each one's own configuration.
+Each calls the commands that `tandem init` writes into its own configuration: the entries of `setup/teaching`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The real client programs in a project that `tandem init` set up: they read what was written, and ask nobody.
+"""The real client programs in a project that `tandem init` set up: they read its files, and ask no questions.
 
 Each has trusted the folder before, as a person does once. The broker is found by its data folder, which Codex hands
 on to the server only because the configuration says so.
@@ -58,7 +58,7 @@ class Place:
             "PATH": os.pathsep.join([BIN, str(Path(sys.executable).parent), os.defpath]),
             "TANDEM_DATA_DIR": str(self.broker.data_dir),
             "ANTHROPIC_API_KEY": "key",
-            # Else it tries for 20 seconds to reach the service, even to list what is configured here.
+            # Else it tries for 20 seconds to reach the service, even to list the configuration of this folder.
             "ANTHROPIC_BASE_URL": "http://127.0.0.1:9",
             "GEMINI_API_KEY": "key",
         }

@@ -113,7 +113,7 @@ def test_the_pool_has_a_change_reviewed(
     if mode == "worker":
         _ensure_read(model.results)
     else:
-        assert "What is in here." in model.results[2], model.results
+        assert "The deep folder." in model.results[2], model.results
         assert TRAP not in model.requests()
     if client.name != "codex":
         # That one reads the history in its shell, with all that was ever committed; and the prompt of a worker has the

@@ -1,4 +1,4 @@
-"""A user's configuration and a repository full of traps: whatever of it a program takes up leaves a trace."""
+"""A user's configuration and a repository full of traps: each part that a program takes up leaves a trace."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def laid(folder: Path, name: str) -> Place:
     place.outside.write_text(f"{SECRET}\n")
     (place.workspace / "README.md").write_text("What this project is for.\n")
     (place.workspace / "deep").mkdir()
-    (place.workspace / "deep" / "README.md").write_text("What is in here.\n")
+    (place.workspace / "deep" / "README.md").write_text("The deep folder.\n")
     for memory in ("AGENTS.md", "CLAUDE.md", "GEMINI.md"):
         (place.workspace / "deep" / memory).write_text(f"{TRAP} deep/{memory}\n")
     (place.workspace / "link").symlink_to(place.outside)

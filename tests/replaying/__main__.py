@@ -2,9 +2,9 @@
 
 Each commit is submitted as a diff in one of eleven dialects, approved by another reviewer, altered, which the gate must
 refuse, and committed through the hook. The approved digest must be the commit's, the diff that the product shows must
-give the approved bytes when it is applied without any leniency, and whatever is refused must be refused for a reason
-that the change has, in a sentence that the guide names. Without a repository a made-up one is replayed, which has a
-commit for each kind of file, name and change, each in every dialect. Exit status 1 if anything failed.
+give the approved bytes when it is applied without any leniency, and each refusal must give a reason that applies to
+the change, in a sentence that the guide names. Without a repository a made-up one is replayed, which has a commit for
+each kind of file, name and change, each in every dialect. Exit status 1 if anything failed.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ class Repository:
         self._lock = threading.Lock()
 
     def run(self, *arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-        """A git command, whatever comes of it."""
+        """Runs a git command, which may fail."""
         command = ["git", *arguments]
         return subprocess.run(command, cwd=self.root, input=stdin, capture_output=True, check=False, timeout=_SECONDS)
 
@@ -135,7 +135,7 @@ class Repository:
             return answered.read(int(facts[2]) + 1)[:-1]
 
     def state(self, entry: Entry) -> State | None:
-        """A file as a diff shows it; null if there is none."""
+        """A file as a diff shows it; None if there is none."""
         if entry.mode == ABSENT:
             return None
         if entry.mode == GITLINK:
@@ -189,7 +189,7 @@ def history(source: Repository, revision: str, count: int) -> list[Commit]:
 
 
 class Clone(Repository):
-    """A working clone whose `main` grows by what is committed.
+    """A working clone whose `main` grows by each commit.
 
     Attributes:
         source: The repository whose history is replayed.
@@ -222,7 +222,7 @@ class Clone(Repository):
         return self.git("show", "--no-patch", "--format=%B", commit.id)
 
     def commit(self, message: bytes) -> subprocess.CompletedProcess[bytes]:
-        """Commit what is staged through the hooks, whatever comes of it."""
+        """Commit the index through the hooks, which may refuse it."""
         return self.run("commit", "--quiet", "--cleanup=verbatim", "--allow-empty-message", "-F", "-", stdin=message)
 
     def stage(self, edits: Iterable[tuple[bytes, Entry]]) -> None:

@@ -27,9 +27,9 @@ class Dialect(NamedTuple):
     """A way to write a commit as a diff, with the commit staged in a clone.
 
     Attributes:
-        name: What it is called.
+        name: Its name.
         write: Writes it.
-        flaw: Why it may be refused whatever the commit; empty if it may not.
+        flaw: Why the broker may refuse it for any commit; empty if it may not.
     """
 
     name: str

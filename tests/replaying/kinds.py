@@ -10,7 +10,7 @@ from tests.replaying.strict import GITLINK
 
 File = tuple[str, bytes]
 Step = tuple[str, Mapping[str | bytes, File | None]]
-"""A commit: its message, and the files that it writes or, with null, deletes."""
+"""A commit: its message, and the files that it writes or, with None, deletes."""
 
 _PLAIN, _PROGRAM, _LINK = "100644", "100755", "120000"
 _PERSON = b"Ada <ada@example.invalid> 1700000000 +0000"

@@ -18,17 +18,17 @@ from tests.replaying.tally import DIGEST, Tally, named_refusals, normalised
 
 REVIEWER = "second"
 SAYS_ELSE = {"says less", "says more"}
-"""Why a diff may be refused in whatever words."""
+"""Reasons for which a diff may be refused in any words."""
 
 LOSES = {*SAYS_ELSE, "line ends", "encoding"}
-"""Why a diff may come to something else than its commit, which the gate must then refuse."""
+"""Reasons for which a diff may differ from its commit, which the gate must then refuse."""
 
 
 class Replay:
-    """A clone, the desks of a proposer and a reviewer at its project, and what was found.
+    """A clone, the desks of a proposer and a reviewer at its project, and the results.
 
     Attributes:
-        tally: What was found.
+        tally: The results.
     """
 
     def __init__(self, clone: Clone, proposer: Desk, reviewer: Desk, chance: random.Random) -> None:
@@ -66,7 +66,7 @@ class Replay:
         """Submit the commit in one dialect; the review if it was accepted as exactly this commit."""
         diff = dialect.write(self._clone, commit)
         reasons = limits(self._clone, commit, dialect, diff)
-        # As clients have it: what is not UTF-8 is replaced by most, or a lone surrogate in JSON.
+        # As clients send it: most replace bytes that are not UTF-8; others send lone surrogates in JSON.
         text = diff.decode("utf-8", "replace" if commit.number % 2 else "surrogateescape")
         envelope = self._create(commit, text, head)
         counts = self.tally.dialects[dialect.name]
@@ -116,7 +116,7 @@ class Replay:
             )
 
     def _judge_shown(self, commit: Commit, dialect: str, head: str, sent: bytes, proposal: dict[str, Any]) -> None:
-        """P9: the diff that is shown, applied without any leniency, gives what is approved."""
+        """P9: the diff that is shown, applied without any leniency, gives the approved content."""
         shown = proposal["diff"].encode()
         try:
             self._ensure_shown(commit, head, shown, proposal["digest"])
@@ -170,7 +170,7 @@ class Replay:
             clone.git("read-tree", commit.id)
 
     def _committed(self, commit: Commit, head: str) -> None:
-        """Commit exactly what was approved."""
+        """Commit exactly the approved content."""
         clone = self._clone
         ended = clone.commit(clone.message(commit))
         if ended.returncode != 0 or clone.head == head:

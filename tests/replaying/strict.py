@@ -31,10 +31,10 @@ _LENGTHS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
 class Misshown(Exception):
-    """A diff does not say what was approved.
+    """A diff does not show the approved content.
 
     Attributes:
-        kind: What is wrong, the same words for the same fault.
+        kind: The fault, in the same words for each of its kind.
         detail: Where.
     """
 
@@ -68,7 +68,7 @@ class Section:
 
     Attributes:
         named: The two names of its `diff --git` line, not taken apart; empty where it has none.
-        sides: The names of `---` and `+++`, without their prefix; null for a file that is not there.
+        sides: The names of `---` and `+++`, without their prefix; None for a file that is not there.
         modes: By what the header calls them: `old`, `new`, `new file`, `deleted file`.
         moved: Its header line about a rename or copy, if it has one.
         patch: The way forward in a `GIT binary patch`: whether it is a delta, and its bytes.
@@ -85,12 +85,12 @@ class Section:
 
     @property
     def old(self) -> bytes | None:
-        """The path before; null where there was none."""
+        """The path before; None where there was none."""
         return None if b"new file" in self.modes else self.sides[0] if self.sides else _same_name(self.named)
 
     @property
     def new(self) -> bytes | None:
-        """The path after; null where there is none."""
+        """The path after; None where there is none."""
         return None if b"deleted file" in self.modes else self.sides[1] if self.sides else _same_name(self.named)
 
     @property
@@ -124,7 +124,7 @@ def _same_name(named: bytes) -> bytes:
 
 
 def sections(diff: bytes) -> list[Section]:
-    """The files of a diff. What is neither header nor hunk is skipped, as every program that applies diffs does.
+    """The files of a diff. Lines outside headers and hunks are skipped, as every program that applies diffs does.
 
     Raises:
         Misshown: A hunk's body disagrees with its counts.
@@ -200,7 +200,7 @@ def _cut_newline(hunk: Hunk) -> None:
 
 
 def applied(diff: bytes, read: Callable[[bytes], State | None]) -> tuple[dict[bytes, State | None], set[bytes]]:
-    """What a diff makes of each file that it names, null where it deletes it; and which it shows as binary.
+    """The result of a diff for each file that it names, None where it deletes it; and the files shown as binary.
 
     Raises:
         Misshown: It cannot be applied as it stands, or hides lines behind a rename or copy.

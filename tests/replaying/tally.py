@@ -57,7 +57,7 @@ class Example:
 
 @dataclass
 class Tally:
-    """What has been counted so far.
+    """The counts so far.
 
     Attributes:
         replayed: How many commits were approved and committed.
@@ -65,7 +65,7 @@ class Tally:
         dialects: By dialect, how many diffs were `accepted`, `refused: REASON`, or came to less.
         refusals: By sentence.
         altered: By kind, how many were `refused` and `accepted`.
-        shown: How many accepted diffs were shown as what was approved.
+        shown: How many accepted diffs were shown as the approved content.
         failures: By kind.
     """
 

@@ -57,7 +57,7 @@ def proposal(**changes: Any) -> dict[str, Any]:
         "proposer_id": "session-7",
         "author": "session-7",
         "origin": "proposal",
-        "description": "So that it says what it is.",
+        "description": "So that it names itself.",
         "diff": DIFF,
         "base": "HEAD",
         "base_commit": "1" * 40,
@@ -149,7 +149,7 @@ class Peer:
             return [sent for name, sent in self.calls if name == operation]
 
     def answer(self, operation: str, sent: Answer) -> Answer:
-        """What is answered to a call; the same key gets the same answer."""
+        """Returns the answer to a call; the same key gets the same answer."""
         with self._changed:
             self.calls.append((operation, sent))
             self._changed.notify_all()

@@ -1,4 +1,4 @@
-"""Rooms for runs, and what they are asked: what the tests of all providers share."""
+"""Run contexts and prompts that the tests of all providers share."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def number_in(path: Path) -> int:
 
 
 def is_gone(pid: int) -> bool:
-    """Whether a process has ended; one that nobody has reaped yet has."""
+    """Whether a process has ended; a zombie has."""
     try:
         return psutil.Process(pid).status() in {psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD}
     except psutil.NoSuchProcess:

@@ -70,7 +70,7 @@ class OrderBook:
         return self._register(asked) if operation == "supervisor_register" else await self._heartbeat(asked)
 
     def order(self, root: Path | str | None, project: str = "acme", reviewer_id: str | None = None) -> Row:
-        """A reviewer that there is to be."""
+        """Orders a reviewer; its row."""
         self._ordered += 1
         name = reviewer_id or f"custom-r{self._ordered}-{self._token}"
         row = self.rows[name] = Row(name, project, None if root is None else str(root))

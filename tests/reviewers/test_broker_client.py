@@ -1,4 +1,4 @@
-"""A reviewer's calls reach the broker once, however often that goes away, and end when nobody wants them."""
+"""A reviewer's calls reach the broker once, however often it goes away, and end when they are cancelled."""
 
 from __future__ import annotations
 

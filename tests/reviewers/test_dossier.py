@@ -1,4 +1,4 @@
-"""What a prompt needs besides the proposal is read safely, and as far as it is to be had."""
+"""The rest of a prompt, besides the proposal, is read safely and as far as it is available."""
 
 from __future__ import annotations
 

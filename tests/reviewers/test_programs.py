@@ -45,7 +45,7 @@ def held() -> set[object]:
 
 
 ENDS: dict[str, tuple[tuple[str, ...], dict[str, Any], tuple[str, bytes], int | None]] = {
-    # What it does, under which limits; how it ends, with what output, and with which status, if that is sure.
+    # The program's acts and limits; how it ends, its output, and its status where that is certain.
     "by itself": (("echo",), {}, ("itself", "13 what says é?\n".encode()), 0),
     "with a status": (("say", "half a", "leave", "3"), {}, ("itself", b"half a\n"), 3),
     "by a signal": (("die-by", "11"), {}, ("itself", b""), -11),

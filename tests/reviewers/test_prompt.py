@@ -62,7 +62,7 @@ def prompt(
 
 
 class Frames:
-    """A prompt as its reader is told to read it: frames by their mark, and what stands around them."""
+    """A prompt as its reader is told to read it: frames by their mark, and the text around them."""
 
     def __init__(self, text: str) -> None:
         stated = re.search(r"=== BEGIN DATA ([0-9a-f]{16})", text)
@@ -88,7 +88,7 @@ class Frames:
         return json.loads(self.inside[label])
 
 
-# ------------------------------------------------------------------------------------------------ what it says
+# ------------------------------------------------------------------------------------------------ its content
 
 
 def test_the_example_is_what_get_proposal_answers() -> None:
@@ -283,7 +283,7 @@ def test_hostile_content_stays_in_its_frame_unchanged(name: str, text: str) -> N
         return
     assert list(frames.inside) == list(expected.inside)
     assert frames.ends == len(frames.inside)
-    # What stands around the frames depends on nothing that is in them.
+    # The text around the frames does not depend on their content.
     assert frames.outside.replace(frames.mark, "MARK") == expected.outside.replace(expected.mark, "MARK")
     if name in TEXTS:
         assert frames.inside[label] == text

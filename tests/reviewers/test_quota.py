@@ -48,7 +48,7 @@ ERRORS = {
     "You've hit your limit · resets 3pm (No/Such_Zone)": 0,
     "429. try again in 2 hours": 7200,
     "429: Bitte in 10 Minuten noch einmal": 0,
-    # Whatever it says, a week is the most.
+    # No message counts for more than a week.
     "usage limit reached, try again in 400 days": 604_800,
     "HTTP 429, retry-after: 31536000": 604_800,
     "HTTP 429, retry after 1e9 seconds": 604_800,

@@ -67,7 +67,7 @@ async def test_an_unreadable_id_is_replaced(scene: Scene, book: OrderBook) -> No
 async def test_the_copy_of_a_data_folder_is_another_supervisor(scene: Scene, book: OrderBook, tmp_path: Path) -> None:
     (tmp_path / "copied").mkdir()
     copied = Scene(tmp_path / "copied")
-    # A book is one supervisor's: whoever else registers with it takes the first one's place.
+    # A book has one supervisor: another that registers with it takes the place of the first.
     book_of_copy = OrderBook()
     async with scene.supervising(book, "obedient"):
         shutil.copytree(scene.data, copied.data)

@@ -77,7 +77,7 @@ async def test_one_whose_place_was_taken_ends_its_reviewers_and_registers_anew(s
         row = book.order(scene.root)
         await scene.job(row)
         book.replace()
-        await book.until("it registered anew", lambda: len(book.registrations) == 2)
+        await book.until("it registered again", lambda: len(book.registrations) == 2)
         assert is_gone(row.pid)
         assert scene.noted(row, "end") == "cancel"
         first, second = book.registrations
@@ -90,7 +90,7 @@ async def test_one_whose_place_was_taken_ends_its_reviewers_and_registers_anew(s
 async def test_one_whose_place_was_taken_twice_ends_for_good(scene: Scene, book: OrderBook) -> None:
     async with scene.supervising(book, "busy") as supervisor:
         book.replace()
-        await book.until("it registered anew", lambda: len(book.registrations) == 2)
+        await book.until("it registered again", lambda: len(book.registrations) == 2)
         row = book.order(scene.root)
         await scene.job(row)
         book.replace()
@@ -125,7 +125,7 @@ async def test_one_that_cannot_register_anew_at_once_tries_again(scene: Scene, b
             await scene.pause()
         assert supervisor.running
         book.away = lambda _: False
-        await book.until("it registered anew", lambda: len(book.registrations) == 2)
+        await book.until("it registered again", lambda: len(book.registrations) == 2)
         # It is one start, which the broker may have taken in without its hearing so.
         assert {*calls} == {book.registrations[1]["incarnation"]}
 

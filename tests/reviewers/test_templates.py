@@ -1,4 +1,4 @@
-"""Prompt templates: what comes with Tandem, a project's own, and every mistake in one; the prompt for agents."""
+"""Prompt templates: Tandem's, a project's own, and every mistake in one; the prompt for agents."""
 
 from __future__ import annotations
 

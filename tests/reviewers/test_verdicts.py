@@ -33,7 +33,7 @@ def refusal(text: str, **how: Any) -> str:
     return str(refused.value)
 
 
-# ---------------------------------------------------------------------------------------------- what is read
+# ------------------------------------------------------------------------------------------------- accepted
 
 
 def test_an_answer_becomes_what_submit_verdict_takes() -> None:
@@ -111,7 +111,7 @@ def test_a_file_is_known_by_how_a_diff_or_another_system_names_it(file: str) -> 
     assert read(json.dumps(changed(**found(file=file)))).findings[0].file == "src/a.py"
 
 
-# ------------------------------------------------------------------------------------------- what is refused
+# -------------------------------------------------------------------------------------------------- refused
 
 UNREADABLE: dict[str, tuple[str, str]] = {
     "nothing": ("", "it is empty"),
@@ -336,7 +336,7 @@ def test_p7_only_an_answer_of_a_program_that_ended_well_counts(
     assert outcome_of(run, answer) == outcome
 
 
-# ---------------------------------------------------------------------------------------------- what was read
+# -------------------------------------------------------------------------------------------- files looked at
 
 DIFF = (
     "".join(

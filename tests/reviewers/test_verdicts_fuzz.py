@@ -1,4 +1,4 @@
-"""Whatever a reviewer program writes: an answer or a refusal, and no approval that it did not give (P7)."""
+"""Any output of a reviewer program gives an answer or a refusal, and no approval that it did not give (P7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A reviewer process takes reviews, has its program judge them, and hands in what it plainly said."""
+"""A reviewer process takes reviews, has its program judge them, and submits each clear verdict."""
 
 from __future__ import annotations
 
@@ -216,7 +216,7 @@ def test_without_a_counter_patch_such_a_refusal_is_final(peer: Peer, start: Star
     assert told["reason"] == "The verdict was refused (INVALID_INPUT): findings: too many."
 
 
-# ------------------------------------------------------------------------------------------ what is no verdict
+# ------------------------------------------------------------------------------------------ without a verdict
 
 
 @pytest.mark.parametrize(

@@ -223,11 +223,11 @@ def test_a_broker_that_comes_back_finds_it_at_work(peer: Peer, start: StartRevie
 
 
 def test_a_broker_that_refuses_it_ends_it(peer: Peer, start: StartReviewer) -> None:
-    peer.script["claim_review"].append(Refusal("UNKNOWN_REVIEWER", "Nobody knows you."))
+    peer.script["claim_review"].append(Refusal("UNKNOWN_REVIEWER", "No such reviewer."))
     peer.put_up()
     reviewer = start(deeds("say", answer()))
     assert reviewer.wait() == WorkerExit.BROKER_GONE
-    assert "UNKNOWN_REVIEWER: Nobody knows you." in reviewer.complaint()
+    assert "UNKNOWN_REVIEWER: No such reviewer." in reviewer.complaint()
 
 
 def test_a_fault_of_ours_gives_the_claim_back_and_is_told(peer: Peer, start: StartReviewer) -> None:

@@ -61,7 +61,7 @@ def test_one_that_was_closed_takes_no_more(tmp_path: Path) -> None:
     log = opened(tmp_path)
     log.close()
     log.close()
-    log.note("nobody hears")
+    log.note("too late")
     with pytest.raises(ValueError, match="closed"):
         log.write(b"x")
 

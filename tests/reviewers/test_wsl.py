@@ -24,7 +24,7 @@ TOKEN = "0123456789abcdef"
 
 @pytest.fixture
 def distro(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A stand-in for `wsl.exe` on PATH; the file where it notes what it was called with."""
+    """Puts a stand-in for `wsl.exe` on PATH; the file where it notes its arguments."""
     folder = tmp_path / "windows"
     folder.mkdir()
     shutil.copy(ACTS.with_name("wsl.py"), folder / "wsl")

@@ -45,7 +45,7 @@ def deeds(*words: str) -> tuple[str, ...]:
 
 
 def keeping(folder: Path, *answers: str) -> tuple[str, ...]:
-    """The command of a program that keeps what it is given."""
+    """The command of a program that keeps its input."""
     folder.mkdir(exist_ok=True)
     return (sys.executable, str(KEEPS), str(folder), *answers)
 
@@ -114,7 +114,7 @@ class Reviewer:
         return self.process.wait(seconds)
 
     def complaint(self) -> str:
-        """What it wrote to standard error, once it has ended."""
+        """Its standard error, once it has ended."""
         assert self.process.stderr is not None
         return self.process.stderr.read().decode()
 
@@ -129,7 +129,7 @@ class Reviewer:
                 return
 
     def end(self) -> None:
-        """Ends it and whatever it started."""
+        """Ends it and every process that it started."""
         process = self._process
         if process is None:
             return

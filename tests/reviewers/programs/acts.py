@@ -1,6 +1,6 @@
 """A reviewer program that misbehaves as its arguments say: `acts.py DEED [ARGUMENT] DEED [ARGUMENT] …`.
 
-Files that it is to write are named by the arguments; what it says on standard output is what tests read.
+The arguments name the files that it writes; tests read its standard output.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def echo() -> None:
 
 
 def show_arguments() -> None:
-    """Says what it was called with, one argument a line."""
+    """Prints its own arguments, one a line."""
     for argument in sys.argv[sys.argv.index("show-arguments") + 1 :]:
         say(repr(argument))
     sys.exit(0)

@@ -1,6 +1,6 @@
-"""A reviewer program that keeps what it was given: `reviewer.py FOLDER ANSWER …`; it prints one answer a run.
+"""A reviewer program that keeps its input: `reviewer.py FOLDER ANSWER …`; it prints one answer a run.
 
-Where that has THE-NONCE and THE-FILES it names those of its prompt, and of the diff that it is given.
+In the answer it replaces THE-NONCE with the nonce of its prompt, and THE-FILES with the files of its diff.
 
 Below FOLDER it writes `prompt-N.txt`, `environment-N.json` and `given-N/` for its run number N, from 1.
 """

@@ -1,6 +1,6 @@
 """A reviewer's process that behaves as its arguments say: `scripted_worker.py FOLDER BEHAVIOUR [ARGUMENT]`.
 
-What it does is noted in files of the folder, each named for the reviewer and written all at once.
+It notes its acts in files of the folder, each named for the reviewer and written all at once.
 """
 
 from __future__ import annotations

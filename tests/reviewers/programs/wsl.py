@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Stands in for `wsl.exe`: what it starts is out of the reach of whoever started it, as on Windows.
+"""Stands in for `wsl.exe`: its caller cannot reach the processes that it starts, as on Windows.
 
 It understands `wsl -d DISTRO [--cd FOLDER] --exec PROGRAM ARGUMENT …`, passes on the variables that WSLENV
 names and no others, and notes its own arguments in `wsl-notes.jsonl` beside it.

@@ -51,7 +51,7 @@ def test_gemini_reads_in_a_folder_that_it_does_not_trust(room: RunContext, tmp_p
 def test_gemini_as_an_agent_starts_outside_the_repository(room: RunContext, tmp_path: Path) -> None:
     invocation = made("gemini").agent(room, PROMPT, MCP)
     assert invocation.folder == str(tmp_path / "run" / "desk")
-    # In a folder that it works in it would obey what is called GEMINI.md.
+    # It obeys a GEMINI.md in the folder where it works.
     assert settings_of_gemini(invocation)["context"]["includeDirectories"] == [str(tmp_path / "run" / "given")]
     assert json.dumps(room.workspace) in invocation.stdin.decode()
 
