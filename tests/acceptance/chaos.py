@@ -1,8 +1,8 @@
 """Three brokers on one PostgreSQL while they are killed, paused and cut off, and PostgreSQL is restarted and crashed.
 
 Not one of the tests that CI runs: `make chaos`; a short version with every kind of trouble is `test_chaos.py`. Clients
-repeat with the same key what was not acknowledged, as agents do. Whatever happened, each write is there once, each
-claim has one winner, each wait is woken in time, who follows the log hears everything once, and the log verifies.
+repeat each call that was not acknowledged with the same key, as agents do. After any trouble each write is there once,
+each claim has one winner, each wait is woken in time, readers who follow the log get every event once, and it verifies.
 `TANDEM_CHAOS_SECONDS` says how long, `TANDEM_CHAOS_CLIENTS` how many; `TANDEM_CHAOS_SEED` makes the same trouble again.
 """
 
@@ -261,7 +261,7 @@ async def one_review(racers: Sequence[TandemClient], watchers: Sequence[TandemCl
 
 
 async def lateness(wait: asyncio.Task[ReviewStatus], expected: str) -> float:
-    """How long from now until a wait is woken by what has just been acknowledged."""
+    """The seconds until a write that was just acknowledged wakes a wait."""
     acknowledged = time.monotonic()
     assert (await wait).status == expected
     return time.monotonic() - acknowledged
@@ -294,7 +294,7 @@ async def follow(urls: Sequence[str], project: str, cursor: str, done: Done, wor
 
 
 async def worked(site: Site, project: str, done: Done, clients: int, trouble: Callable[[], Awaitable[None]]) -> None:
-    """Clients work, and others follow the log, while there is trouble, and until what they have begun is finished."""
+    """Clients work and others follow the log while there is trouble, until all work that was begun is finished."""
     stop, over = asyncio.Event(), asyncio.Event()
     async with TandemClient(",".join(site.urls), project=project) as client:
         cursor = (await client.get_audit_log()).cursor

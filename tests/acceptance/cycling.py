@@ -24,7 +24,7 @@ TOOLS = frozenset(
         "cycle_archive",
     }
 )
-"""What is called over MCP; everything else is an administrator's or an operator's, and is called over HTTP."""
+"""The operations called over MCP; all others are an administrator's or an operator's, and are called over HTTP."""
 _MCP_HEADERS = {
     "Content-Type": "application/json",
     "Accept": "application/json, text/event-stream",
@@ -39,7 +39,7 @@ class Crew:
 
     Attributes:
         project: Sent with every call.
-        workflow: Sent with every call that has one; null leaves it to the broker.
+        workflow: Sent with every call that has one; None leaves it to the broker.
         keys: The key of each role.
         sessions: The session token of each role.
         cycle: What `cycle_start` answered last.
@@ -70,7 +70,7 @@ class Crew:
     # ------------------------------------------------------------------------------------------- calls
 
     def send(self, tool: str, arguments: Any) -> dict[str, Any] | None:
-        """One `tools/call` with exactly these arguments; its envelope, or null if that was no JSON for the broker."""
+        """One `tools/call` with exactly these arguments; its envelope, or None if the broker cannot parse it."""
         # As the standard library writes JSON: halves of surrogate pairs and large numbers included.
         return self.send_text(tool, json.dumps(arguments))
 
@@ -180,7 +180,7 @@ class Crew:
         return self.do("handoff_write", **self.handing(target, **changes))
 
     def handing(self, target: str, **changes: Any) -> dict[str, Any]:
-        """What the active role sends to hand over; changes are to the payload."""
+        """The arguments with which the active role hands over; `changes` apply to the payload."""
         role = self.active_role
         return {"target": target, "payload": self.payload(role, target, **changes), **self.tokens(role)}
 
@@ -198,7 +198,7 @@ class Crew:
             self.hand_over(target)
 
     def begin_anew(self) -> Self:
-        """End what is under way in the built-in workflow, by legal steps; events are those from now on."""
+        """End the running cycle of the built-in workflow by legal steps; `events` then returns only later events."""
         while (status := self.status())["phase"] is not None:
             self.cycle = status
             match status["phase"]:
@@ -224,11 +224,11 @@ class Crew:
         return self.do("cycle_status")
 
     def read(self, target: str) -> dict[str, Any]:
-        """What was handed over to a role."""
+        """The latest hand-off to a role."""
         return self.do("handoff_read", target=target)
 
     def events(self) -> list[dict[str, Any]]:
-        """All events of the project, or those since the crew began anew, oldest first."""
+        """All events of the project, or those since `begin_anew`, oldest first."""
         page = self.do("get_audit_log", limit=200, **({"cursor": self._since} if self._since else {}))
         assert not page["more"]
         return page["events"]

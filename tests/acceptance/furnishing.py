@@ -29,7 +29,7 @@ REQUESTS: dict[str, list[dict[str, Any]]] = table("requests")
 
 
 def filled(part: Any, look_up: Callable[[str], Any]) -> Any:
-    """A part of a request with what is known for each `$name`; one that has no value gives fields, or nothing."""
+    """A part of a request with the value of each `$name`; a name without a value gives fields, or nothing."""
     if isinstance(part, str) and part.startswith("$"):
         return look_up(part[1:])
     if isinstance(part, list):

@@ -202,7 +202,7 @@ class Team(Desk):
         return self._read_on()[0]
 
     def _read_on(self) -> tuple[list[dict[str, Any]], str]:
-        """What came since `_since`, to the newest event of any cycle; and the cursor behind it.
+        """The events since `_since`, to the newest of any cycle; and the cursor behind it.
 
         A project's log goes as far as it is settled, and on PostgreSQL a transaction of another database holds that up.
         A cycle's own events are there at once, and are waited for.
@@ -264,8 +264,8 @@ def played(team: Team) -> Generator[Team]:
 def check_story(team: Team, *, alone: bool = True) -> list[dict[str, Any]]:
     """Each approval of a hand-off advanced its cycle by the very next event, and nothing else did; the events.
 
-    Besides, every event of a cycle goes on from the phase that the one before it left, and the last phase is
-    what is stored. The numbers of its events follow one another if it is alone in writing to the log.
+    Besides, every event of a cycle goes on from the phase that the one before it left, and the last phase is the
+    stored one. The numbers of its events follow one another if it is alone in writing to the log.
     """
     events = team.log()
     phases: dict[str, str | None] = {}

@@ -1,4 +1,4 @@
-"""A supervisor without processes: what one says and hears, by the operations alone, at whatever pace a test wants."""
+"""A supervisor without processes: it only calls the operations, at the pace of the test."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tandem.pool.rules import supervisor_id
 from tests.acceptance.reviewing import Desk
 
 PID = 4_000_000
-"""Nobody has it: as large are the numbers of processes of hardly any machine."""
+"""No process has it: hardly any machine has process ids as large."""
 
 
 class Steward:
@@ -18,7 +18,7 @@ class Steward:
     Attributes:
         secret: What its id is made from.
         incarnation: That of its latest start.
-        known: What it was last told of each of its reviewers that has not ended.
+        known: The broker's latest word on each of its reviewers that has not ended.
         activity: The activity of each, as it says.
     """
 
@@ -28,7 +28,7 @@ class Steward:
         self.incarnation = ""
         self.known: dict[str, str] = {}
         self.activity: dict[str, dict[str, Any]] = {}
-        # Tests do not wait for what they do not test.
+        # Tests do not wait for delays that they do not test.
         self.rules: dict[str, Any] = {"spawn_cooldown_seconds": 0, "retry_delay_seconds": 0, **rules}
 
     @property
@@ -37,7 +37,7 @@ class Steward:
         return supervisor_id(self.secret)
 
     def register(self, **more: Any) -> dict[str, Any]:
-        """Start, or start anew; the answer."""
+        """Start, or restart; the answer."""
         self.incarnation = more.pop("incarnation", secrets.token_hex(8))
         self.known = {}
         about = {"host": "a-host", "provider": "codex", "projects": [self.desk.project], "rules": self.rules}

@@ -60,10 +60,10 @@ class Receiver:
     """A real server on a real socket.
 
     Attributes:
-        answer: What it answers a post with: the status.
-        taken: What it has taken, with a status of 200, in order.
-        tried: All that came.
-        headers: What it answers with.
+        answer: Returns the status with which it answers a post.
+        taken: The posts that it answered with 200, in order.
+        tried: All posts.
+        headers: Those of its answers.
     """
 
     def __init__(

@@ -52,7 +52,7 @@ class StaffedBroker(BrokerProcess):
     """A broker that starts reviewers, and all that anybody can see of those on this machine.
 
     Attributes:
-        notes: Where the program leaves what it was given, and finds what tests tell it.
+        notes: Where the program leaves its input, and finds the signals of tests.
         pool: The pool's settings.
     """
 
@@ -66,7 +66,7 @@ class StaffedBroker(BrokerProcess):
         """
         self.notes = folder / "notes"
         self.notes.mkdir(parents=True, exist_ok=True)
-        # Tests do not wait for what they do not test.
+        # Tests do not wait for delays that they do not test.
         usual = {"provider": "custom", "command": program(self.notes), "enabled": True}
         hasty = {"spawn_cooldown_seconds": 0, "retry_delay_seconds": 0.001, "grace_seconds": 0.5, "drain_seconds": 0.2}
         self.pool: dict[str, Any] = {**usual, **hasty, **(pool or {})}
@@ -152,7 +152,7 @@ class Counter(Desk):
         self.root = root
 
     def ask(self, deed: str, line: int = 2) -> str:
-        """Puts up a change of its own, with an intent that says what the program shall do; the review's id."""
+        """Proposes a new change whose intent names the program's deed; the review's id."""
         return self.put_up(intent=deed, diff=edited(line=line, text=f"better {secrets.token_hex(4)}"))
 
     def when(self, review_id: str, look: Callable[[dict[str, Any]], Any], what: str) -> dict[str, Any]:
@@ -179,7 +179,7 @@ class Counter(Desk):
         return self.when(review_id, lambda one: one["status"] == "claimed", "is claimed")
 
     def approved(self, deed: str = "approve") -> str:
-        """Puts up what will be approved; the review's id, once it is."""
+        """Proposes a change that the program approves; the review's id, once it is approved."""
         review = self.ask(deed)
         status = self.decided(review)
         assert status["status"] == "approved", (status, self.events(review))

@@ -1,9 +1,9 @@
 """A model program that does what the proposal's intent says: `scripted.py NOTES [ARGUMENT …]`.
 
 The intent, or else the ARGUMENTs, are the name of a deed and its arguments; anything else is approved. Below the folder
-NOTES each run leaves `run-REVIEW-N.json` with what it was given, each process that it starts `process-PID`, and it
-waits there for the files that a test makes. Only the standard library: it is started with nothing else, so that a
-start is cheap.
+NOTES each run leaves `run-REVIEW-N.json` with its input, each process that it starts `process-PID`, and it waits there
+for the files that a test makes. It uses the standard library only and is started without anything else, so that a start
+is cheap.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def where() -> None:
 
 
 def read(*names: str) -> None:
-    """Approves, and says what the folder holds: files, the newest commits, and what is not committed."""
+    """Approves, and lists the content of the folder: files, the newest commits, and uncommitted changes."""
 
     def git(*words: str) -> str:
         return subprocess.run(["git", *words], check=True, capture_output=True, text=True).stdout
@@ -184,7 +184,7 @@ def print_429_and_fail() -> None:
 
 
 def speak_of_429() -> None:
-    """Ends in order, and says in prose what it thinks of a change that handles a rate limit."""
+    """Ends in order, with an opinion in prose on a change that handles a rate limit."""
     say("I looked at it: the change handles 429 Too Many Requests with retry-after: 604800")
 
 
@@ -344,7 +344,7 @@ def no_severity() -> None:
 
 
 def read_nothing() -> None:
-    """Approves without a word on what it read."""
+    """Approves without naming a file that it read."""
     say(answer(files=[]))
 
 
@@ -381,7 +381,7 @@ def approve_and_hang() -> None:
 
 
 def child() -> None:
-    """Starts a child, which outlives it if nobody ends it."""
+    """Starts a child, which outlives it unless another process ends it."""
     source = f"import os, time; open(os.path.join({str(NOTES)!r}, f'process-{{os.getpid()}}'), 'w'); time.sleep(300)"
     before = len(list(NOTES.glob("process-*")))
     subprocess.Popen([sys.executable, "-I", "-S", "-c", source])
