@@ -148,7 +148,7 @@ def test_no_secret_is_found_anywhere(start_broker: StartBroker, database_setting
     for desk in (alice, revoked):
         desk.close()
     everything = b"\n".join(places.values())
-    # What is there is found: the hash is stored, and in no event.
+    # The search finds stored texts: the hash is stored, and in no event.
     stored = hashlib.sha256(alice.token.encode()).hexdigest().encode()
     assert stored in everything
     assert stored not in places["every event"]
@@ -171,7 +171,7 @@ def test_what_is_published_is_the_owners_alone(guarded: BrokerProcess):
 
 
 def pass_of(owner: Bearer) -> str:
-    """What a supervisor of a pool is given for a reviewer that it is to start."""
+    """The access token that a pool's supervisor gets for a reviewer to start."""
     steward = Steward(owner)
     steward.register()
     owner.put_up()

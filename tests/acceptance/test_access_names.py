@@ -14,7 +14,7 @@ from tests.broker import BrokerProcess
 pytest_plugins = ["tests.acceptance.accessing_brokers"]
 
 CASES = [
-    # What is stated, and what that comes to for alice.
+    # The stated name, and the name that results for alice.
     (None, "alice"),
     ("alice", "alice"),
     ("alice/agent-1", "alice/agent-1"),

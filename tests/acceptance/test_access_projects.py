@@ -1,4 +1,4 @@
-"""A token of one project: the others do not exist for it, whatever the operation. Checked over the whole registry."""
+"""A token of one project: the others do not exist for it, in any operation. Checked over the whole registry."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def newest_event(shop: Shop) -> list[dict[str, Any]]:
 
 
 def as_unknown(request: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-    """The same request about things that there are not; and what stands for what."""
+    """The same request with ids that do not exist; and the new id for each old one."""
     swapped: dict[str, str] = {}
 
     def swap(found: re.Match[str]) -> str:
@@ -114,8 +114,8 @@ def test_nor_of_what_does_not_last_in_one(shop: Bearer, repo: Sandbox, stranger:
 
 
 def is_hidden(theirs: Shop, stranger: Bearer, operation: str, number: int) -> None:
-    """The stranger neither sees nor changes anything; what there is, is answered as what there is not."""
-    # Nobody is started here, so that no supervisor has to stand by.
+    """The stranger neither sees nor changes anything; the answer is the same as for ids that do not exist."""
+    # No reviewer is started here, so that no supervisor has to stand by.
     request = {} if operation == "spawn_reviewer" else theirs.arguments(operation, number)
     request.pop("project", None)
     unknown, swapped = as_unknown(request)

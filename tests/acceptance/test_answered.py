@@ -1,4 +1,4 @@
-"""P12: every call is answered in time, whatever becomes of PostgreSQL, and all is well when it is back."""
+"""P12: every call is answered in time when PostgreSQL fails or hangs, and all is well when it is back."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ pytestmark = pytest.mark.timeout(240)
 
 PROMISED_SECONDS = 16
 BUSY_SECONDS = 4
-"""What the processor may take besides, which here the tests, the broker and PostgreSQL share."""
+"""An allowance for the processor, which the tests, the broker and PostgreSQL share here."""
 WAIT_SECONDS = 2
 DELIVERED_SECONDS = 60
 WELL_SECONDS = 1
-"""The broker refuses for a quarter of a second what comes after a connection could not be made."""
+"""When a connection fails the broker refuses calls for a quarter of a second."""
 
 READS: dict[str, tuple[str, dict[str, Any], float]] = {
     "list": ("list_reviews", {}, 0),
@@ -133,7 +133,7 @@ TROUBLES: dict[str, Trouble] = {
 
 @dataclass
 class One:
-    """A call in a project of its own, so that what it did is all that happened there."""
+    """A call in a project of its own, so that all events there are its own."""
 
     desk: Desk
     name: str
@@ -144,7 +144,7 @@ class One:
     before: int = 0
 
     def ask(self) -> float:
-        """Have it answered; how long that took, beside what it waits."""
+        """Have it answered; the seconds that took, without its own wait."""
         begun = time.monotonic()
         self.answers.append(self.desk.call(self.operation, **self.arguments))
         return time.monotonic() - begun - self.waits_seconds
@@ -159,7 +159,7 @@ class One:
         return len(self.desk.do("get_audit_log", limit=200)["events"])
 
     def is_unknown(self) -> bool:
-        """Whether the broker has said that nobody knows what became of it."""
+        """Whether the broker has said that the outcome of the call is unknown."""
         refused = [one["error"] for one in self.answers if not one["ok"]]
         assert {error["code"] for error in refused} <= {"UNAVAILABLE"}, self
         return not all(error["retryable"] for error in refused)
@@ -227,7 +227,7 @@ def test_p6_deliveries_that_postgresql_goes_away_under_come_all_the_same(site: S
             unclaimed = {"review_id": desk.put_up(), "reviewer_id": REVIEWER}
             assert held.wait(WAIT_SECONDS)
             site.server.stop()
-            # With this the broker has noticed; what was posted meanwhile is then to be noted.
+            # With this the broker has noticed; it must still record the posts delivered meanwhile.
             assert desk.call("claim_review", **unclaimed)["error"]["code"] == "UNAVAILABLE"
             away.set()
             for _ in range(3):

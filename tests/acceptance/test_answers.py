@@ -57,7 +57,7 @@ def passes(operation: str, number: int) -> bool:
 WRITING = [case for case in CASES if case[0] in WRITES]
 PASSING = [case for case in CASES if case[0] not in WRITES and passes(*case)]
 LASTING = [case for case in CASES if case[0] not in WRITES and not passes(*case)]
-"""Reads that can share a shop, as what they need may be there for all."""
+"""Reads that can share a shop, as the things that they need last."""
 
 
 def of_each(cases: list[tuple[str, int]]) -> pytest.MarkDecorator:

@@ -37,7 +37,7 @@ def started(*arguments: str) -> Ended:
 
 
 def inside(*arguments: str, **environment: str) -> Ended:
-    """The command in this process, where it is to start none and to be none that stays."""
+    """The command in this process, for calls that start no broker and do not become one."""
     return Inside("", Path.cwd()).run(*arguments, stdin=b"", **environment)
 
 
@@ -218,7 +218,7 @@ def test_a_broker_that_starts_on_a_full_disk_says_so_and_comes_back_by_itself(tm
     disk.mkdir()
     alone = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", OWN_DISK, "sh", str(disk), os.devnull]
     if subprocess.run([*alone, "true"], check=False, capture_output=True, timeout=CALL_SECONDS).returncode:
-        pytest.skip("platform: this machine lets nobody mount anything")
+        pytest.skip("platform: this machine does not permit mounts")
     command = [*alone, sys.executable, "-m", "tandem", "up", "--json", "--port", "0", "--data-dir", str(disk / "data")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as broker:
         assert broker.stdout is not None

@@ -68,7 +68,7 @@ def test_p1_p4_p6_p8_no_kind_of_trouble_loses_or_doubles_anything(site: Site) ->
         for make in of_each_kind(site):
             before = len(done.winners)
             await asyncio.to_thread(make)
-            # Whoever was in the middle of something has come through.
+            # Every client that was in the middle of a review has finished it.
             await done.until_reviewed(before + CLIENTS)
 
     asyncio.run(worked(site, project, done, CLIENTS, trouble))

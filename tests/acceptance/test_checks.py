@@ -113,7 +113,7 @@ def test_nothing_runs_that_nobody_has_trusted(project: Checked, tmp_path: Path) 
     project.trust()
     project.do("run_checks", review_id=created["review_id"])
     assert project.ended(created["review_id"])["touch"]["status"] == "passed"
-    # The row that stood for the file that nobody had trusted is settled, too.
+    # The row that stood for the untrusted file is settled, too.
     assert decision(project, created["digest"]) == (True, None)
     assert not ran.exists()
 
@@ -221,7 +221,7 @@ def test_a_setup_is_made_once_for_each_content_of_its_files(project: Checked) ->
     assert project.log(review, "use") == "no\n"
 
 
-SECRET = "what nobody else may read"
+SECRET = "for the broker's eyes only"
 HOSTILE: dict[str, dict[str, str]] = table("hostile_checks")
 
 

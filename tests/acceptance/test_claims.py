@@ -76,7 +76,7 @@ def test_nobody_claims_their_own_review(desk: Desk):
 
 
 def test_a_person_may_review_their_own_agent(desk: Desk):
-    """The proposer is the agent that submitted, not whoever git thinks is at the keyboard."""
+    """The proposer is the agent that submitted, not the person whom git's configuration names."""
     with Desk(desk.url, desk.project, agent="session-17") as agent:
         created = agent.do("create_review", intent="Improve it", agent_type="claude-code", description="So.")
     assert desk.do("get_proposal", review_id=created["review_id"])["proposer_id"] == "session-17"
@@ -264,7 +264,7 @@ def _lose(desk: Desk, review: str, how: str) -> None:
 
 
 @ON_BOTH_DATABASES
-@pytest.mark.parametrize("how", ["released", "revised", "closed", "claimed by another", "claimed anew"])
+@pytest.mark.parametrize("how", ["released", "revised", "closed", "claimed by another", "claimed again"])
 def test_p1_a_stale_generation_changes_nothing(desk: Desk, how: str):
     review = desk.put_up_claimed()
     _lose(desk, review, how)

@@ -1,4 +1,4 @@
-"""P4 and P5 where the machine's clock is set, or differs from node to node: durations stay what they are.
+"""P4 and P5 where the machine's clock is set, or differs from node to node: durations do not change.
 
 The brokers run in the test's own process, whose clock the test sets.
 """
@@ -78,7 +78,7 @@ async def node(folder: Path, settings: dict[str, Any]) -> AsyncGenerator[Node]:
 
 
 def seconds_left(claim: dict[str, Any]) -> float:
-    """How long a lease goes on by a clock that nobody set."""
+    """How long a lease goes on by the machine's own clock, which the test does not set."""
     return (datetime.fromisoformat(claim["lease_expires_at"]) - datetime.now(UTC)).total_seconds()
 
 

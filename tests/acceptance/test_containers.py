@@ -145,7 +145,7 @@ needs_caddy = pytest.mark.skipif(
 def proxied(folder: Path, *brokers: BrokerProcess) -> Generator[str]:
     """The proxy with the Caddyfile, in front of brokers; its address, once it answers."""
     with socket.socket() as reserved:
-        # Caddy shares the port with this socket, which takes no connections: nobody else gets it meanwhile.
+        # Caddy shares the port with this socket, which takes no connections: no other process gets it meanwhile.
         reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         reserved.bind(("", 0))
         url = f"http://localhost:{reserved.getsockname()[1]}"

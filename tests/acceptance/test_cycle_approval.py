@@ -1,4 +1,4 @@
-"""Approval mode: a hand-off is a review, and nothing but the approval of what it says moves the cycle on."""
+"""Approval mode: a hand-off is a review, and only the approval of its content moves the cycle on."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_handoff_becomes_a_review_and_the_phase_stays(writers: Team):
         shown = {name: waiting[name] for name in ("review_id", "target", "status", "round", "outcome", "reason")}
         facts = {"review_id": review, "target": "editor", "status": "pending"}
         assert shown == {**facts, "round": 1, "outcome": None, "reason": None}
-        # Nobody goes on before it is decided: not with more of the same, not elsewhere, not by completing.
+        # No call goes on before it is decided: not with more of the same, not elsewhere, not by completing.
         elsewhere = {**sent, "target": "printer", "payload": writers.payload("writer", "printer")}
         tokens = writers.tokens("writer")
         for claimed in (False, True):

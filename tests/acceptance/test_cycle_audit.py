@@ -1,4 +1,4 @@
-"""P8 for hand-off cycles: whatever is done to their rows or events behind the broker's back, the audit names it.
+"""P8 for hand-off cycles: the audit names every change to their rows or events behind the broker's back.
 
 An audit is a process of its own, so that each of these does several things at once, to subjects of their own.
 """
@@ -27,7 +27,7 @@ class Stored(Archive):
     """What a broker that has stopped left behind, to be spoilt.
 
     Attributes:
-        names: Subjects by what they are in these tests: `{complete}` is the id of a complete cycle, and so on.
+        names: Subjects by their part in these tests: `{complete}` is the id of a complete cycle, and so on.
     """
 
     names: ClassVar[dict[str, str]] = {}
@@ -47,7 +47,7 @@ class Stored(Archive):
 
 
 def whole_history(url: str) -> dict[str, str]:
-    """Cycles, sessions and keys that between them leave every kind of row behind; what they are called."""
+    """Creates cycles, sessions and keys that between them leave every kind of row behind; their names."""
     names: dict[str, str] = {}
     project = fresh_project()
     with Team(url, project, DIRECT) as team:

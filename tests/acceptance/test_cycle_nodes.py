@@ -56,7 +56,7 @@ class Nodes:
 
 @pytest.fixture(scope="module")
 def nodes(postgres_server: PostgresServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
-    """All brokers run, and what they leave behind is intact."""
+    """All brokers run; an audit of their database finds it intact."""
     database = postgres_server.create_database()
     made = Nodes(tmp_path_factory.mktemp("nodes"), database)
     brokers = (made.one, made.two)

@@ -1,6 +1,6 @@
-"""Of several things that are wrong with a call, the first in the contract's order is complained of.
+"""A call with several faults is refused for the first in the contract's order.
 
-Everything is wrong at first, and mended one thing after the other: each time the next complaint is made.
+A call begins with every fault; each test fixes one after the other, and expects the next complaint each time.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ TOO_MUCH = "x" * 256_001
 
 def test_of_several_complaints_about_a_hand_off_the_first_in_order_is_made(broker: BrokerProcess):
     with Crew(broker.url, fresh_project()) as crew:
-        sent: dict[str, Any] = {"target": "nobody", "lock_token": "none", "session_token": "none"}
+        sent: dict[str, Any] = {"target": "stranger", "lock_token": "none", "session_token": "none"}
         sent["payload"] = {"notes": [TOO_MUCH]}
 
         def complaint(code: str) -> dict[str, Any]:
@@ -78,11 +78,11 @@ def test_of_several_complaints_about_an_end_the_first_in_order_is_made(broker: B
 
 def test_of_several_complaints_about_a_beginning_the_first_in_order_is_made(broker: BrokerProcess):
     with Crew(broker.url, fresh_project()) as crew:
-        crew.refused("CONFIG_INVALID", "session_open", role="nobody", psk="wrong")
+        crew.refused("CONFIG_INVALID", "session_open", role="stranger", psk="wrong")
         crew.refused("CONFIG_INVALID", "cycle_start", feature="")
         crew.refused("CONFIG_INVALID", "lock_acquire", session_token="none")
         crew.prepare()
-        crew.refused("INVALID_ROLE", "session_open", role="nobody", psk="wrong")
+        crew.refused("INVALID_ROLE", "session_open", role="stranger", psk="wrong")
         crew.refused("AUTH_FAILED", "session_open", role="codex", psk="wrong")
         crew.refused("INVALID_SESSION", "lock_acquire", session_token="none")
         crew.refused("NO_ACTIVE_CYCLE", "lock_acquire", session_token=crew.sessions["codex"])

@@ -36,7 +36,7 @@ SOME_JSON = st.recursive(
 
 @pytest.fixture
 def crew(shared_crew: Crew) -> Crew:
-    """A cycle in which gemini is to hand over to codex."""
+    """A cycle in which gemini must hand over to codex."""
     shared_crew.begin_anew().start()
     return shared_crew
 
@@ -50,7 +50,7 @@ class Offers:
         self._tokens = crew.tokens("gemini")
 
     def refused(self, payload: Any, code: str = "SCHEMA_INVALID") -> dict[str, Any]:
-        """What is said of a payload that must not be taken."""
+        """The details of the refusal of a payload."""
         return self.crew.refused(code, "handoff_write", target="codex", payload=payload, **self._tokens)
 
     def fields(self, payload: Any) -> list[str]:

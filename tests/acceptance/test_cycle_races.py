@@ -1,4 +1,4 @@
-"""Hand-off cycles under concurrent calls: whoever comes first, each step is taken once, and the others hear why not."""
+"""Hand-off cycles under concurrent calls: each step is taken once, and each later call is told why it is refused."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def the_one(answers: list[Answer], *codes: str) -> int:
 
 
 def settle(team: Team) -> None:
-    """Bring a `fork` cycle to its first phase with nothing waiting, whatever it was in; begin one if there is none."""
+    """Bring a `fork` cycle from any phase to its first with nothing waiting; begin one if there is none."""
     while True:
         status = team.where()
         waiting = status["review"]

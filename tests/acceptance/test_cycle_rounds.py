@@ -103,7 +103,7 @@ def test_only_handoff_write_revises_a_handoff(team: Team):
     refuse()
     team.request_changes(review)
     refuse()
-    # A review of its own may have the hand-off for a parent, and say what it likes: no cycle hears of it.
+    # A separate review may have the hand-off for a parent, and any content: it changes no cycle.
     with team.unmoved():
         team.put_up_approved(**{**sent, "review_id": None, "parent_id": review})
     team.hand_over("gemini", "codex")
@@ -116,7 +116,7 @@ def test_only_handoff_write_revises_a_handoff(team: Team):
 
 
 def no_approval_comes_of(team: Team, review: str, generation: int) -> None:
-    """Whatever a reviewer tries with a hand-off that its cycle has gone on without, nothing moves."""
+    """Nothing that a reviewer does with a hand-off moves a cycle that has gone on without it."""
     with team.unmoved(), team.unchanged(review):
         sent = {"review_id": review, "verdict": "approved", "claim_generation": generation, "reviewer_id": REVIEWER}
         for round_number in (None, 1):

@@ -66,7 +66,7 @@ def refusals(crew: Crew) -> None:
         for lock in locks:
             number += 1
             tokens = {"session_token": session, "lock_token": lock, "idempotency_key": f"refused {number}"}
-            for target in ("gemini", "codex", "nobody"):
+            for target in ("gemini", "codex", "stranger"):
                 sent = {"target": target, "payload": crew.payload(role, target, notes=[lock]), **tokens}
                 crew.call("handoff_write", **sent)
             crew.call("cycle_archive", **tokens)
@@ -74,7 +74,7 @@ def refusals(crew: Crew) -> None:
 
 
 def needles(crew: Crew) -> dict[str, bytes]:
-    """What must be found nowhere: every key and token, its secret part, and hashes that could be tried out."""
+    """Texts that must not appear anywhere: every key and token, its secret part, and hashes open to guessing."""
     found: dict[str, bytes] = {}
     for secret in crew.secrets:
         found[secret] = secret.encode()
@@ -86,7 +86,7 @@ def needles(crew: Crew) -> dict[str, bytes]:
 
 
 def files_of(broker: BrokerProcess) -> dict[str, bytes]:
-    """Every file that the broker wrote: database, logs, archives, what it said on its standard error."""
+    """Every file that the broker wrote: database, logs, archives, its standard error."""
     return {str(file): file.read_bytes() for file in broker.folder.rglob("*") if file.is_file()}
 
 
@@ -119,7 +119,7 @@ def test_no_key_and_no_token_is_found_anywhere(start_broker: StartBroker, databa
         places["every other answer"] = "\n".join(crew.others).encode()
         places["/healthz"] = httpx.get(f"{broker.url}/healthz").content
         wanted = needles(crew)
-    # What is there is found: the search sees what it ought to.
+    # The search finds texts that are there.
     everything = b"\n".join(places.values())
     assert everything.count(b"Logout page") > 2
     assert b"handoffs/001-codex.json" in everything
@@ -140,7 +140,7 @@ def test_the_key_of_tokens_is_the_users_alone(broker: BrokerProcess, crew: Crew)
 
 
 def test_a_key_or_token_in_the_wrong_place_is_not_repeated(crew: Crew):
-    # As when arguments are mixed up: what is refused goes into transcripts, and is kept for a repetition.
+    # As when arguments are mixed up: refusals go into transcripts, and are kept for a repetition.
     crew.start()
     key = crew.keys["gemini"]
     tokens = crew.tokens("gemini")

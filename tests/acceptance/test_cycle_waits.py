@@ -19,7 +19,7 @@ LONG = 30
 
 @pytest.fixture(scope="module")
 def quiet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    """A broker in which nobody else waits, audited at the end; `test_cycle_nodes` waits on PostgreSQL."""
+    """A broker on which no other test waits, audited at the end; `test_cycle_nodes` waits on PostgreSQL."""
     with BrokerProcess(tmp_path_factory.mktemp("broker")) as started:
         yield started
         started.assert_intact()
@@ -54,7 +54,7 @@ def waiting(broker: BrokerProcess, crew: Crew, *asked: dict[str, Any]) -> Genera
 
 
 def glance(crew: Crew, **arguments: Any) -> dict[str, Any]:
-    """A wait of no length: what is news already."""
+    """A wait of no length: returns the news so far."""
     return crew.do("cycle_status", wait=True, timeout_s=0, **arguments)
 
 
@@ -77,10 +77,10 @@ def test_whose_turn_it_is_is_answered_at_once(crew: Crew):
     for _, active in steps(crew):
         now = crew.status()["cursor"]
         for role in ("gemini", "codex"):
-            # There is something to do, whatever the role has seen; while all is idle there is not.
+            # Only the active role has something to do, with any cursor; without a cycle no role has.
             assert glance(crew, role=role)["changed"] is (role == active)
             assert glance(crew, role=role, cursor=now)["changed"] is (role == active)
-        # Without a role, news is what comes after the cursor; without a cursor, what comes from now on.
+        # Without a role, news are the events after the cursor; without a cursor, those from now on.
         assert not glance(crew)["changed"]
         assert not glance(crew, cursor=now)["changed"]
 
@@ -188,7 +188,7 @@ def test_a_restart_during_a_wait_loses_nothing(start_broker: StartBroker, databa
             cut_off.result()
         broker.start()
         crew.do("handoff_write", **handing)
-        # What happened while nobody waited is told at once; and then the wait goes on from there.
+        # Events from a time without a wait are returned at once; and then the wait goes on from there.
         news = glance(crew, role="codex", cursor=cursor)
         assert (news["changed"], news["phase"]) == (True, "backend")
         handing = crew.handing("gemini")

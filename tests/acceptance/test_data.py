@@ -58,7 +58,7 @@ class Place:
         return ended.data
 
     def refused(self, code: str, *arguments: str, stdin: bytes = b"") -> str:
-        """What is refused changes nothing here; why it was."""
+        """A refused command, which must change nothing here; the message of its refusal."""
         before = self.content()
         error = self.run(*arguments, "--json", stdin=stdin).envelope["error"]
         assert (error["code"], self.content()) == (code, before), error
@@ -340,7 +340,7 @@ def test_what_does_not_exist_is_not_found(elsewhere: Place, tmp_path: Path):
 
 @pytest.fixture(scope="module")
 def large(backup: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy whose restoring takes long enough to be killed in the middle, as nobody reads its contents."""
+    """A copy that takes long enough to restore to be killed in the middle; its contents are filler."""
     lines = whole(backup)[:-1]
     at = next(number for number, line in enumerate(lines) if line.startswith(b'{"table":"contents"'))
     bodies = [f"{number} {'x' * 4000}" for number in range(30_000)]

@@ -44,7 +44,7 @@ def _restore(place: Place, copy: Path) -> None:
 
 
 def _put_back(place: Place, copy: Path) -> None:
-    """Without Tandem's commands: the file of a database as it was, which nobody but the broker's own record knows."""
+    """Put an older database file back without Tandem's commands; only the broker's own record can show it."""
     former = place_in(place.broker.folder / "former", place.broker)
     former.done("restore", str(copy))
     with closing(sqlite3.connect(former.broker.data_dir / "tandem.db")) as file, file:

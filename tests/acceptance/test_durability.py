@@ -1,4 +1,4 @@
-"""P3 and P6 under `kill -9`: what was acknowledged is there, and who follows the log misses nothing of it."""
+"""P3 and P6 under `kill -9`: acknowledged writes are there, and readers who follow the log miss none of them."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ def test_p3_p6_kill_9_in_a_loop_loses_nothing(
     assert verified.returncode == 0, verified.stdout
     assert json.loads(verified.stdout)["data"]["intact"]
     for review, kinds in acknowledged.items():
-        # What was under way when the broker died may have been done, though nobody was told.
+        # A call under way when the broker died may have been done, though its caller got no answer.
         assert stored[review][: len(kinds)] == kinds
         assert len(stored[review]) <= len(kinds) + 1
         assert (states[review] == "closed") == ("review_closed" in stored[review])
@@ -221,7 +221,7 @@ def test_p3_a_claim_outlives_the_broker(start_broker: StartBroker, database_sett
     broker.kill()
     broker.start()
     with Desk(broker.url, desk.project) as desk:
-        # The lease goes on: nobody may take it before it ends, and its holder need not notice anything.
+        # The lease goes on: no other reviewer may take it before it ends, and its holder need not notice anything.
         assert desk.everything(review) == before
         desk.refused("ALREADY_CLAIMED", "claim_review", review_id=review, reviewer_id="rev-2")
         desk.do("renew_claim", review_id=review, claim_generation=generation)
