@@ -62,7 +62,7 @@ ALTERATIONS: dict[str, tuple[str, Callable[[Sandbox], object]]] = {
     "one_more_file": ("smuggled.txt", lambda repo: repo.write("smuggled.txt", "")),
     "one_file_less": ("a.txt", lambda repo: repo.git("checkout", "--quiet", "HEAD", "--", "b.txt")),
 }
-"""What is done to an approved change, and which path is refused for it."""
+"""Alterations of an approved change, and the path that is refused for each."""
 
 
 @pytest.mark.parametrize("what", ALTERATIONS)

@@ -99,7 +99,7 @@ def test_commits_are_found_by_plan_by_review_and_by_id_in_their_order(shop: Desk
     assert listed(shop, plan=PLAN) == [made_up(number) for number in (1, 2, 4, 5)]
     assert listed(shop, review_id=reviews[1]) == [made_up(number) for number in (1, 3, 5)]
     assert listed(shop, commits=[made_up(4), made_up(99), made_up(2), made_up(4)]) == [made_up(2), made_up(4)]
-    assert listed(shop, plan="nobody's") == listed(shop, review_id="rv_nobody") == listed(shop, commits=[]) == []
+    assert listed(shop, plan="unknown") == listed(shop, review_id="rv_unknown") == listed(shop, commits=[]) == []
     with Desk(shop.url, fresh_project()) as elsewhere:
         assert listed(elsewhere) == listed(elsewhere, review_id=reviews[1]) == []
 

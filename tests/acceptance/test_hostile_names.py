@@ -44,7 +44,7 @@ NO_TEXT_OF_OTHERS = {
     "open": "starts a browser",
     "reviewers": "runs until it is stopped",
     "reviewers run": "runs until it is stopped",
-    "uninit": "takes back what init did",
+    "uninit": "undoes init",
     "up": "starts a broker",
 }
 FULL_SCREEN = {"review screen": "draws: tests/interfaces/test_review_screen_content.py"}

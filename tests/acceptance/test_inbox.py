@@ -381,8 +381,8 @@ def test_what_a_person_has_to_do_with_comes_first(desk: Desk):
 def test_the_inbox_is_of_every_project_unless_one_is_named(broker: BrokerProcess, desk: Desk):
     review = desk.put_up(proposer_id=PERSON)
     with Desk(broker.url, fresh_project()) as other:
-        assert inbox(other, f"nobody-{other.project}")["counts"] == dict.fromkeys(TRAYS, 0)
-        # What concerns a person comes first; of the shared broker's other reviews there may be more than are shown.
+        assert inbox(other, f"stranger-{other.project}")["counts"] == dict.fromkeys(TRAYS, 0)
+        # A person's own reviews come first; of the shared broker's other reviews there may be more than are shown.
         shown = inbox(other, PERSON, project=None, limit=200)
         assert review in {one["review"]["review_id"] for tray in TRAYS for one in shown[tray] if one["review"]}
 

@@ -49,7 +49,7 @@ def test_a_search_stops_after_so_many_reviews_and_says_where(folder: Path, datab
         places = [answer["searched_back_to"] for answer in newest[:2]]
         last = [REVIEWS - LOOKED_AT * number + 1 for number in (1, 2)]
         assert places == [f"1970-01-01T00:00:{number / 100:09.6f}Z" for number in last]
-        # What is found on the way is found once, whatever the pages.
+        # Reviews found on the way are found once, for any size of page.
         for sort in ("newest", "oldest", "queue"):
             for limit in (40, 200):
                 wanted = {"project": None, "sort": sort, "limit": limit, "proposer": "agent-7"}
@@ -85,7 +85,7 @@ def test_in_a_crowd_the_inbox_still_has_what_concerns_the_person_and_what_is_wro
         shown = desk.do("get_inbox", person="late", project=None)
         assert shown["counts"] == {"your_turn": 51, "waiting": 1, "problems": 51}
         first = {tray: shown[tray][0] for tray in shown["counts"]}
-        # What is wrong is told to everybody, first of all what concerns them.
+        # Everyone is told of problems, first of those that concern them.
         assert {tray: one["review"]["review_id"] for tray, one in first.items()} == {
             "your_turn": mine,
             "waiting": held,

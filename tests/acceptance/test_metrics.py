@@ -24,7 +24,7 @@ OPENMETRICS = "application/openmetrics-text;version=1.0.0"
 
 @pytest.fixture(scope="module")
 def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    """A broker that nobody else uses, so that its numbers are known."""
+    """A broker that no other test uses, so that its numbers are known."""
     with BrokerProcess(tmp_path_factory.mktemp("watched")) as started:
         yield started
 

@@ -56,7 +56,7 @@ async def test_p6_what_a_slower_transaction_writes_is_passed_over_by_nobody(site
         under_way.enter_context(straggler(site, one, slow))
         created = two.put_up_whole()
         fast, place = created["review_id"], created["cursor"]
-        # Whoever wrote it sees it; who reads the log waits, as something may come in before it.
+        # The node that wrote it sees it; readers of the log wait, as an event may still come in before it.
         assert two.kinds(fast) == subjects_and_kinds(two.do("get_audit_log", review_id=fast))[fast]
         assert two.do("get_audit_log", cursor=cursor)["events"] == []
         assert two.do("get_review_status", review_id=fast, cursor=place)["changed"] is False

@@ -165,7 +165,7 @@ def test_p5_a_start_that_three_brokers_hear_of_takes_back_once_what_the_one_befo
         starts = [Steward(desk) for desk in desks]
         for one in starts:
             one.secret = steward.secret
-        at_once([partial(one.register, incarnation="anew") for one in starts])
+        at_once([partial(one.register, incarnation="again") for one in starts])
     # From the database: the log shows no event before those of transactions that are under way.
     with psycopg.connect(hasty.database) as database:
         kinds = Counter(database.execute("SELECT subject, kind FROM events").fetchall())
@@ -192,7 +192,7 @@ def test_a_project_that_moves_at_one_broker_is_validated_in_its_new_folder_at_th
         assert two.put_up_whole(diff=edited())["validated"]
         one.do_unscoped("remove_project", name=one.project)
         one.register(elsewhere.root)
-        # The file is not there; and the folder that it was in is nobody's any more.
+        # The file is not there; and no project has its former folder any more.
         two.refused("INVALID_DIFF", "create_review", **PROPOSAL, diff=edited())
         one.do_unscoped("remove_project", name=one.project)
         assert not two.put_up_whole(diff=edited())["validated"]

@@ -1,4 +1,4 @@
-"""One database has one broker, and one that others take away is missed, never made anew."""
+"""One database has one broker, which reports a database that was removed and never creates it again."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_second_broker_on_the_same_file_is_refused_from_whatever_data_folder(
     with Desk(own.url, "first") as desk:
         assert desk.put_up()
     own.kill()
-    # Whoever had it is gone, and so is the lock.
+    # Its broker is gone, and so is the lock.
     key = own.data_dir / "secret.key"
     with BrokerProcess(tmp_path / "second", database_url=f"sqlite:///{path}", secret_key_file=key) as second:
         assert second.health()["log_id"]

@@ -322,7 +322,7 @@ def test_p10_no_review_with_another_history_stands_for_the_same_tree(project: Ch
     (project.repo.root / "b.txt").unlink(missing_ok=True)
     project.repo.git("switch", "--quiet", "side")
     project.repo.git("rm", "--quiet", "b.txt")
-    base = project.repo.commit("taken back")
+    base = project.repo.commit("reverted")
     project.repo.git("switch", "--quiet", "main")
     decoy = project.put_up(diff=edited(), base=base)
     assert project.statuses(decoy) == {"log": "passed"}
@@ -482,7 +482,7 @@ def test_p10_a_project_may_ask_for_checks_on_the_newest(project: Checked, *, ask
         assert allowed
         return
     assert (allowed, code, "moved on since; run it again" in reason) == (False, "CHECK_PENDING", True)
-    # What the branch was before and during the update counts, too: a push of what has landed is no other update.
+    # The branch before and during the update counts, too: a push of landed commits is no other update.
     assert project.do("check_gate", digest=digest, branch="main", tips=[tip])["allowed"]
     project.do("run_checks", review_id=review)
     project.ended(review)

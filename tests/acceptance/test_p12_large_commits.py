@@ -112,7 +112,7 @@ def _written_approvals(broker: BrokerProcess, project: str, paths: int) -> list[
 
 
 def _sent(broker: BrokerProcess, project: str, changes: list[Change]) -> socket.socket:
-    """A call of `check_gate` whose answer nobody waits for."""
+    """A call of `check_gate` that does not wait for its answer."""
     body = json.dumps({"project": project, "changes": changes}).encode()
     head = f"POST /api/v1/check_gate HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(body)}\r\n"
     connection = socket.create_connection(("127.0.0.1", broker.port))

@@ -40,7 +40,7 @@ BEARERS = {
     "rev-2": "carol",
     "rev-3": "bob/bot2",
 }
-"""What they are called with tokens: two of them twice."""
+"""Their names with tokens: two people have two each."""
 CONTENT = st.sampled_from(sorted(CONTENTS))
 # Mostly the current generation, else one from before.
 BEHIND = st.sampled_from([0, 0, 0, 1, 2])
@@ -53,7 +53,7 @@ class ReviewMachine(RuleBasedStateMachine):
     patches: Bundle[tuple[str, str]] = Bundle("patches")
     desk: Desk
     bearers: dict[str, Bearer]
-    """The desks of those who have tokens; on a trusted broker nobody."""
+    """The desks of those who have tokens; empty on a trusted broker."""
     repo: Sandbox
 
     def __init__(self) -> None:
@@ -73,7 +73,7 @@ class ReviewMachine(RuleBasedStateMachine):
 
     @contextmanager
     def _as(self, who: str | None, *, named: bool = False) -> Generator[None]:
-        """Call as somebody: with their token; without tokens only where they are to be `named`."""
+        """Call as somebody: with their token; without tokens only where `named` asks for it."""
         before = self.desk
         with ExitStack() as stack:
             if who is not None and self.bearers:
@@ -94,7 +94,7 @@ class ReviewMachine(RuleBasedStateMachine):
             assert all(count == 1 for count in Counter(given).values())
 
     def _both(self, review: str, change: Callable[[ModelReview], None], operation: str, **arguments: Any) -> Any:
-        """The same step for model and broker; the broker's data, or null when both refuse."""
+        """The same step for model and broker; the broker's data, or None when both refuse."""
         before = self.desk.status(review)
         codes = codes_of(lambda: change(self.model[review]))
         if not codes:
@@ -114,7 +114,7 @@ class ReviewMachine(RuleBasedStateMachine):
             proposer = self._name(proposer)
             created = self.desk.put_up_whole(proposer_id=proposer, diff=CONTENTS[content])
         self.model[created["review_id"]] = ModelReview(proposer, [Round(content, proposer)])
-        # The same content has the same digest, whoever puts it up and however often.
+        # The same content has the same digest, with any proposer and however often.
         assert self.digests.setdefault(content, created["digest"]) == created["digest"]
         return created["review_id"]
 
@@ -135,7 +135,7 @@ class ReviewMachine(RuleBasedStateMachine):
 
     @rule(reviewer=REVIEWERS)
     def claim_next(self, reviewer: str) -> None:
-        # Dictionaries keep the order in which the reviews were put up, which is the queue's.
+        # Dictionaries keep the order in which the reviews were proposed, which is the queue's.
         name = self._name(reviewer)
         offered = [review for review, model in self.model.items() if model.is_offered_to(name)]
         with self._as(reviewer):

@@ -1,4 +1,4 @@
-"""P8: replaying the log rebuilds the state, and whatever was done to either of them behind the broker's back shows."""
+"""P8: replaying the log rebuilds the state, and every change to either of them behind the broker's back shows."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ FORGERIES: dict[str, dict[str, str]] = table("forgeries")
 
 
 def test_p8_damage_of_every_kind_is_named_with_what_to_do(original: Archive, tmp_path: Path, request: Any):
-    """No damage ends the audit itself: it says what it found, and exits with 1."""
+    """No damage ends the audit itself: it reports the damage, and exits with 1."""
     on_postgresql = original.database.startswith("postgresql")
     silent: list[str] = []
     for number, (damage, statement) in enumerate(FORGERIES["postgresql" if on_postgresql else "sqlite"].items()):
@@ -249,7 +249,7 @@ def test_p8_an_event_that_does_not_say_what_it_did_is_detected(archive: Archive)
 
 
 def rewritten(archive: Archive) -> None:
-    """Change what was decided, and every hash to go with it, as far as that takes no secret."""
+    """Change a decision, and every hash to go with it, as far as that takes no secret."""
     events = [Event(*row) for row in archive.all("SELECT * FROM events ORDER BY seq")]
     newest: dict[str, str] = {}
     written: list[Event] = []
@@ -282,7 +282,7 @@ def test_p8_who_has_only_the_database_cannot_rewrite_the_log(archive: Archive):
 
 
 def test_p8_a_log_of_an_older_tandem_is_vouched_for_at_the_first_start(archive: Archive):
-    """Its hashes have no key: from then on nobody can change it either."""
+    """Its hashes have no key: from then on it cannot be changed unnoticed either."""
     rewritten(archive)
     archive.change("UPDATE log_head SET keyed_from = 0, key_check = ''")
     (archive.broker.data_dir / "databases.json").unlink()

@@ -20,7 +20,7 @@ pytest_plugins = ["tests.acceptance.gated_brokers"]
 
 pytestmark = ON_BOTH_DATABASES
 
-NOBODY = "nobody"
+NOBODY = "stranger"
 
 
 def refuse(*codes: str) -> NoReturn:
@@ -32,12 +32,12 @@ class ModelCycle:
     """A project and workflow as the contract describes them. Methods raise `Refused`, or change it.
 
     Attributes:
-        phase: Null while no cycle is under way.
+        phase: None while no cycle is under way.
         role: Whose turn it is.
         rotation: How often the lock has changed hands, over all cycles.
         review: The review of the hand-off that was written last and has not advanced the cycle, by its id.
         note: What the hand-off says that waits for approval.
-        read: What was handed over to each role.
+        read: The note of the latest hand-off to each role.
         reviews: Every review there was, with the target of its hand-off.
     """
 
@@ -172,7 +172,7 @@ class CycleMachine(RuleBasedStateMachine):
         return self.locks.get(self.model.rotation - behind, "lock_none")
 
     def _both(self, codes: tuple[str, ...], operation: str, **arguments: Any) -> Any:
-        """The same step for the broker; its data, or null when both refuse."""
+        """The same step for the broker; its data, or None when both refuse."""
         envelope = self.team.call(operation, **arguments)
         assert envelope["ok"] == (not codes), envelope
         if envelope["ok"]:

@@ -89,7 +89,7 @@ def test_p9_text_is_shown_as_text_however_it_was_sent(shop: Desk, repo: Sandbox)
     assert "import os" not in sent
     diff = shown(shop, shop.put_up(diff=sent))
     assert "+import os\n" in diff
-    # Only a binary patch has the exact bytes of what is not UTF-8; its lines follow for the reader.
+    # Only a binary patch has the exact bytes of a file that is not UTF-8; its lines follow for the reader.
     assert "# Not UTF-8. Its lines as Latin-1:\n# @@ -0,0 +1 @@\n# +# caf\xe9\n" in diff
     assert repo.exact_digest(diff, "HEAD") == repo.index_digest("HEAD")
 

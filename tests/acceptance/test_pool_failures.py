@@ -319,7 +319,7 @@ def test_a_resume_forgets_the_failures_before_one_that_runs(shop: Desk) -> None:
 
 @ON_BOTH_DATABASES
 def test_p4_a_start_that_is_registered_again_is_the_same_start(shop: Desk, steward: Steward) -> None:
-    """Whoever did not hear the answer repeats the call, with another key or none, and its reviewers go on."""
+    """A supervisor that did not get the answer repeats the call, with another key or none; its reviewers go on."""
     shop.put_up()
     start, reviewer = steward.incarnation, steward.one()
     log = steward.log(f"pool:{steward.supervisor_id}")

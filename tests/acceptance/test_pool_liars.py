@@ -1,4 +1,4 @@
-"""A supervisor that lies: whatever it says, nothing becomes of anybody else's pool, reviewers and claims."""
+"""A supervisor that lies: nothing that it says changes another's pool, reviewers or claims."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SECRETS = st.sampled_from(["THE-ID", "0" * 32, secrets.token_hex(32), "", "x"])
 def reports(names: list[str]) -> st.SearchStrategy[list[dict[str, Any]]]:
     one = st.fixed_dictionaries(
         {
-            "reviewer_id": st.sampled_from([*names, "nobody-r1-aaaaaa", "../x"]),
+            "reviewer_id": st.sampled_from([*names, "unknown-r1-aaaaaa", "../x"]),
             "state": st.sampled_from(["running", "ended"]),
             "pid": COUNTS,
             "started_us": COUNTS,

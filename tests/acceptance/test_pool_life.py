@@ -1,4 +1,4 @@
-"""The pool over the broker's own life: killed, stopped in order, started anew; and what the machine shows of it."""
+"""The pool over the broker's own life: killed, stopped in order, restarted; and the processes that it leaves."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ A_PAIR = {"min_pool_size": 2, "max_pool_size": 2}
 
 @contextmanager
 def reopened(before: Counter) -> Generator[Counter]:
-    """The same project, at a broker that was started anew."""
+    """The same project, at a broker that was restarted."""
     with Counter(before.broker, before.root, before.project) as again:
         yield again
 
@@ -47,7 +47,7 @@ def test_p5_after_a_kill_of_the_broker_the_next_start_ends_orphans_and_reviews_g
         assert {*trees} == {status["reviewer_id"] for status in held.values()}
         stand_still(frozen)
         broker.kill()
-        # A worker notices by itself that nobody is there any more, and ends what it started.
+        # A worker notices by itself that its broker is gone, and ends its program.
         until(lambda: len(broker.workers()) == 1, "the reviewer that can has ended")
         until(lambda: {one.pid for one in broker.programs()} == set(frozen[1:]), "its program has ended")
         assert [one.pid for one in broker.workers()] == frozen[:1]
@@ -62,7 +62,7 @@ def test_p5_after_a_kill_of_the_broker_the_next_start_ends_orphans_and_reviews_g
                 [reclaimed] = again.of_kind(review, "review_reclaimed")
                 assert reclaimed["data"]["reviewer_id"] == held[review]["reviewer_id"]
                 assert "started again" in reclaimed["data"]["reason"]
-                # Nobody failed here: all tries are left.
+                # No reviewer failed here: all tries are left.
                 assert "attempts" not in reclaimed["data"]
                 assert again.member(held[review]["reviewer_id"])["state"] == "terminated"
             for name in ("free", "still"):

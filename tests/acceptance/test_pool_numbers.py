@@ -31,7 +31,7 @@ def test_no_number_of_a_run_reaches_a_log_a_table_a_page_or_an_export(tmp_path: 
         said = httpx.get(f"{broker.url}/reviews/{reviews[0]}", timeout=60).text + str(rejected)
         said += str(project.do("get_discussion", review_id=reviews[0]))
         logs = [project.do("get_reviewer_log", reviewer_id=one["reviewer_id"], lines=5000) for one in project.team()]
-        # What was said without the numbers is there.
+        # The same words without the numbers are there.
         assert "My nonces: *" in said
         assert "I was told *" in str(logs)
         exported = broker.run("data", "export", str(tmp_path / "export.jsonl"))

@@ -38,7 +38,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Counter]:
 
 @pytest.fixture(scope="module")
 def patient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Counter]:
-    """The project of a broker whose leases outlast any test: what comes back does so for another reason."""
+    """The project of a broker whose leases outlast any test: a review is released for another reason only."""
     folder = tmp_path_factory.mktemp("patient")
     with StaffedBroker(folder) as broker, counter(broker, folder / "repository") as opened:
         yield opened
@@ -111,7 +111,7 @@ def test_p5_a_claim_lasts_as_long_as_its_reviewer_works_and_not_beyond_the_deadl
     assert LEASE_SECONDS < held <= DEADLINE_SECONDS + 1
     assert project.status(endless)["verdict"] is None
     project.do("close_review", review_id=endless)
-    until(lambda: len(project.broker.programs()) == 0, "nobody works on what is closed")
+    until(lambda: len(project.broker.programs()) == 0, "no program works on a closed review")
 
 
 def test_p5_what_a_killed_reviewer_held_is_tried_again_at_once(patient: Counter) -> None:
@@ -148,7 +148,7 @@ def test_p5_a_review_whose_reviewer_is_ended_by_hand_goes_to_the_next_and_loses_
     until(lambda: len(patient.broker.programs()) == 3, "the children run")
     theirs = patient.broker.programs()
     patient.do("kill_reviewer", reviewer_id=reviewer)
-    # Asked to end, it finishes what it is at; told to, it does not.
+    # Asked to end, it finishes its work first; forced to, it does not.
     assert patient.member(reviewer)["state"] == "draining"
     assert not any(is_gone(one.pid) for one in theirs)
     patient.do("kill_reviewer", reviewer_id=reviewer, force=True)

@@ -181,7 +181,7 @@ def test_a_kill_drains_and_a_forced_one_does_not_wait(shop: Desk) -> None:
     assert shop.do("kill_reviewer", reviewer_id=reviewer, force=True)["drain_reason"] == "manual"
     assert steward.beat()["reviewers"][0]["wanted"] == "kill"
     steward.beat(ended(reviewer, -9))
-    # Its review is anybody's again, and whoever was stopped has not failed at it.
+    # Any reviewer may claim its review again, and the stop does not count as a failure.
     status = shop.status(review)
     assert (status["status"], status["claim_generation"], status["attention"]) == ("pending", 2, None)
     assert shop.do("kill_reviewer", reviewer_id=reviewer)["state"] == "terminated"
@@ -219,7 +219,7 @@ def test_a_supervisor_of_an_earlier_start_is_told_so(shop: Desk) -> None:
     refusal = shop.envelope_unscoped("supervisor_heartbeat", **old)["error"]
     assert refusal["code"] == "INVALID_SESSION"
     assert steward.incarnation not in json.dumps(refusal)
-    # Who knows the incarnation, which is in each reviewer's id, is still nobody without the secret.
+    # The incarnation, which is in each reviewer's id, proves nothing without the secret.
     forged = {**steward.saying(closing=True), "secret": secrets.token_hex(32)}
     assert shop.envelope_unscoped("supervisor_heartbeat", **forged)["error"]["code"] == "INVALID_SESSION"
     assert steward.pool()["state"] == "running"

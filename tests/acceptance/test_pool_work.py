@@ -110,7 +110,7 @@ def test_an_agent_works_through_the_queue_by_itself_and_ends_when_it_is_drained(
         assert "submit_verdict" in about["tools"]
         assert "close_review" not in about["tools"]
 
-        # It holds nothing: it is ended, and what comes next gets another.
+        # It holds nothing: it is ended, and the next review gets another.
         project.do("kill_reviewer", reviewer_id=reviewer)
         until(lambda: project.member(reviewer)["state"] == "terminated", "the idle agent has ended")
         assert project.member(reviewer)["exit_code"] == 0

@@ -1,4 +1,4 @@
-"""A repository whose configuration names programs: whatever the broker is asked about it, none of them runs."""
+"""A repository whose configuration names programs: no call to the broker runs any of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(os.name == "nt", reason="platform: the planted p
 
 
 def old_git(folder: Path, says: str = "") -> Path:
-    """Git as it was before it could be told not to fetch what is missing; it can say to be of another version."""
+    """Git from before it had a switch against fetching missing objects; it can claim another version."""
     program = folder / "old-git"
     version = f'[ "$1" = version ] && echo "git version {says}" && exit 0\n' if says else ""
     program.write_text(f'#!/bin/sh\n{version}unset GIT_NO_LAZY_FETCH\nexec "{shutil.which("git")}" "$@"\n')

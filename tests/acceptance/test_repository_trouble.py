@@ -1,4 +1,4 @@
-"""Diffs that cannot be taken, and repositories or a git that cannot be used: told apart, and nobody else suffers."""
+"""Unusable diffs, and repositories or a git that cannot be used: told apart, and without harm to other calls."""
 
 from __future__ import annotations
 

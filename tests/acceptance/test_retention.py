@@ -1,4 +1,4 @@
-"""Retention: what was closed long ago loses its contents, and nobody can lose more of the log unnoticed."""
+"""Retention: reviews closed long ago lose their contents, and the audit notices if more of the log is missing."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_p8_a_closed_review_loses_its_contents_and_the_log_verifies(
         page = httpx.get(f"{broker.url}/reviews/{full}", verify=NO_TLS)
         assert f'<dd>removed <time datetime="{removed["removed_at"]}"' in page.text
         assert "removed by retention_days" in Inside(broker.url, repo.root).run("review", "status", full).stdout
-        # A reader who was before it has to begin anew.
+        # A reader with an earlier cursor has to begin again.
         desk.refused("CURSOR_EXPIRED", "get_audit_log", cursor=early)
         desk.do("get_audit_log", cursor=desk.do("get_audit_log")["cursor"])
     broker.stop()
@@ -101,7 +101,7 @@ def test_p8_an_archived_cycle_loses_its_payloads_and_the_log_verifies(
                 (1, "codex", {}),
                 (2, "gemini", {}),
             ]
-        # What was archived last is so still, whatever happened to which cycle last.
+        # The cycle archived last is still the last, though an event of another cycle may be newer.
         assert crew.do("get_cycle")["cycle"]["cycle_id"] == newer
         assert TEXT in (folder / "handoffs" / "001-codex.json").read_text("utf-8")
         page = httpx.get(f"{broker.url}/cycles/{crew.project}/{older}", verify=NO_TLS)

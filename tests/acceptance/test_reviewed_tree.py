@@ -1,4 +1,4 @@
-"""A pool's reviewer reads exactly the round, whatever the project's folder is like at that moment."""
+"""A pool's reviewer reads exactly the round, in any state of the project's folder."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_the_reviewer_reads_the_round_and_not_the_projects_folder(
         assert not trace.exists()
         monkeypatch.delenv(OWN)
         repository.git("status")
-        assert trace.exists(), "what is hostile would show"
+        assert trace.exists(), "the hostile program would show"
 
 
 def test_p10_the_reviewer_reads_the_change_on_the_tip_and_is_told_what_it_stands_on(tmp_path: Path) -> None:

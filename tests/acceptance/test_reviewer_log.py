@@ -59,7 +59,7 @@ def test_a_log_elsewhere_is_not_available(shop: Desk, reviewer: str):
         "available": False,
         "host": "a-host",
     }
-    for other in ("nobody-r1-abc", "../broker", f"{reviewer}.log", f"./{reviewer}", "a-host"):
+    for other in ("unknown-r1-abc", "../broker", f"{reviewer}.log", f"./{reviewer}", "a-host"):
         shop.refused("UNKNOWN_REVIEWER", "get_reviewer_log", reviewer_id=other)
 
 
@@ -99,7 +99,7 @@ def test_it_goes_on_through_rotations(shop: Desk, reviewer: str, path: Path):
         found += part
         place = read(shop, reviewer, position=place, lines=4)["position"]
     assert shown["lines"] + found == numbered(1, 30)
-    # What was put aside too long ago is gone; nothing of the rest is said twice.
+    # Lines rotated away too long ago are gone; none of the rest is returned twice.
     for line in numbered(31, 200):
         log.write(f"{line}\n".encode())
     late = read(shop, reviewer, position=shown["position"], lines=1000)["lines"]

@@ -1,4 +1,4 @@
-"""Files as a round found them and leaves them: from the repository at the round's base, whatever lies around it."""
+"""Files before and after a round: from the repository at the round's base, in any state of the working tree."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ CALL = {
     "method": "tools/call",
     "params": {"name": "list_reviews", "arguments": {}, "_meta": {"traceparent": TRACEPARENT}},
 }
-SECRET = "nobody-may-see-this"
+SECRET = "this-must-stay-secret"
 
 
 class Collector(Receiver):
@@ -131,7 +131,7 @@ def test_a_parent_that_is_none_begins_a_trace(traced: BrokerProcess, collector: 
 
 def test_a_collector_that_is_away_delays_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     with socket.socket() as away:
-        # Nobody listens there, and no other test is given the port meanwhile.
+        # No program listens there, and no other test is given the port meanwhile.
         away.bind(("127.0.0.1", 0))
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{away.getsockname()[1]}")
         with BrokerProcess(tmp_path) as broker, Desk(broker.url, fresh_project()) as desk:

@@ -21,9 +21,9 @@ HERE, AWAY = range(2)
 """The links: that of the tests and of one broker, and that of the other."""
 
 LOCK_SECONDS = 8
-"""The server ends a transaction that nobody goes on with after five."""
+"""The server ends a transaction that is idle for five."""
 NOTICE_SECONDS = 20
-"""Either side notices after ten seconds if something was sent, after thirteen else; connecting anew takes three."""
+"""Either side notices after ten seconds if something was sent, after thirteen else; reconnecting takes three."""
 
 WAITS_FOR_A_ROW = "SELECT 1 FROM pg_stat_activity WHERE client_addr = %s AND wait_event_type = 'Lock'"
 IS_CONNECTED = "SELECT 1 FROM pg_stat_activity WHERE client_addr = %s"
@@ -76,7 +76,7 @@ def insisted(desk: Desk, operation: str, **arguments: Any) -> dict[str, Any]:
 def test_p4_a_machine_that_vanishes_holds_nobody_up_and_goes_on_when_it_is_back(site: Site) -> None:
     """What the vanished one holds is free within seconds; it says that it is cut off, and comes back by itself.
 
-    A wait there sleeps over nothing, and what is repeated happens once.
+    A wait there misses no event, and repeated calls take effect once.
     """
     project = fresh_project()
     with Desk(site.here.url, project) as here, Desk(site.away.url, project) as away, ThreadPoolExecutor(4) as pool:
