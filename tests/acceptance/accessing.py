@@ -16,7 +16,7 @@ EVERY_ROLE = ("proposer", "reviewer", "operator", "handoff")
 
 
 def owner_token(broker: BrokerProcess) -> str:
-    """What the running broker published for its owner."""
+    """The token that the running broker published for its owner."""
     return json.loads((broker.data_dir / "broker.json").read_text("utf-8"))["token"]
 
 

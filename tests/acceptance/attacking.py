@@ -57,7 +57,7 @@ FILES = {
     "CODEOWNERS": "owned/ @ann\n",
     ".gitattributes": "lib/made/** linguist-generated\n",
 }
-"""What the project has, beside its policy, its checks, a program and a link."""
+"""The project's files, beside its policy, its checks, a program and a link."""
 
 Alter = Callable[[Sandbox], object]
 """Changes the working tree, and stages that."""
@@ -123,14 +123,14 @@ class Victim(Checked):
         return diff, changes
 
     def attempt(self, alter: Alter, *how: str, **more: Any) -> tuple[str, list[Change]]:
-        """A review of it once its checks have ended, and what the gate would be asked."""
+        """A review of it once its checks have ended, and its changes for the gate."""
         diff, changes = self.drawn(alter, *how)
         review = self.put_up_whole(diff=diff, proposer_id=PROPOSER, **more)["review_id"]
         self.ended(review)
         return review, changes
 
     def refusal(self, changes: list[Change], branch: str = "main") -> dict[str, Any]:
-        """What the gate says of a change that it has to refuse."""
+        """The gate's answer to a change that it has to refuse."""
         answer = self.do("check_gate", changes=changes, branch=branch)
         assert not answer["allowed"], answer
         return answer

@@ -93,7 +93,7 @@ def running_site(server: PostgresServer, folder: Path) -> Generator[Site]:
 
 @dataclass
 class Done:
-    """What the brokers have acknowledged, what clients have heard, and how late waits were woken."""
+    """The acknowledged reviews, the events that clients have received, and how late waits were woken."""
 
     winners: dict[str, str] = field(default_factory=dict[str, str])
     heard: list[list[tuple[int, str, str]]] = field(default_factory=list[list[tuple[int, str, str]]])

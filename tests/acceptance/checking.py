@@ -143,7 +143,7 @@ class Checked(Desk):
         return review, digest
 
     def log(self, review_id: str, name: str) -> str:
-        """What a check wrote."""
+        """The output of a check."""
         return self.do("get_check_log", review_id=review_id, name=name)["log"]
 
     def statuses(self, review_id: str) -> dict[str, str]:

@@ -66,7 +66,7 @@ def feature(shop: Desk, repo: Sandbox) -> Branch:
 
 @pytest.fixture
 def files() -> Mapping[str, bytes] | None:
-    """What the repository of `shell` has, if not what `repository` gives it; modules may say so."""
+    """The files of the repository of `shell`, if not those of `repository`; modules may override it."""
     return None
 
 

@@ -39,7 +39,7 @@ MOST = 3
 
 
 class Actor(NamedTuple):
-    """Who does something.
+    """An actor.
 
     Attributes:
         name: The name that they state.

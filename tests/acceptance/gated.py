@@ -151,7 +151,7 @@ class Team(Desk):
         return self.do("lock_acquire", session_token=self.sessions[role])["lock_token"]
 
     def tokens(self, role: str, lock_token: str | None = None) -> dict[str, str]:
-        """What a role sends with a step: its session and the lock, taken now unless it is given."""
+        """The tokens of a role's step: its session and the lock, taken now unless it is given."""
         return {"session_token": self.sessions[role], "lock_token": lock_token or self.lock(role)}
 
     def payload(self, producer: str, target: str, **changes: Any) -> dict[str, Any]:

@@ -23,18 +23,18 @@ def parsed(raw: bytes) -> list[Change]:
 
 
 def staged(repo: Sandbox, base: str = "HEAD") -> list[Change]:
-    """What would be committed now, everything in the working tree included."""
+    """The changes that a commit would have now, everything in the working tree included."""
     repo.git("add", "--all")
     return parsed(repo.run("diff-index", "--cached", *RAW, base).stdout)
 
 
 def changed_by(repo: Sandbox, commit: str) -> list[Change]:
-    """What a commit with one parent changes."""
+    """The changes of a commit with one parent."""
     return parsed(repo.run("diff-tree", "-r", *RAW, f"{commit}^", commit).stdout)
 
 
 def inverted(changes: Sequence[Change]) -> list[Change]:
-    """What takes changes back."""
+    """The changes that revert these."""
     other = {"mode_before": "mode_after", "mode_after": "mode_before"}
     other |= {"blob_before": "blob_after", "blob_after": "blob_before"}
     return [{other.get(name, name): value for name, value in change.items()} for change in changes]
@@ -72,7 +72,7 @@ class Branch:
         return commit, review
 
     def check(self, changes: Sequence[Change], **more: Any) -> dict[str, Any]:
-        """What the gate says of a difference against HEAD."""
+        """The gate's answer to a difference against HEAD."""
         return self.desk.do("check_gate", changes=list(changes), **{"head": self.repo.head(), **more})
 
     def plan(self, plan: str = PLAN) -> dict[str, Any]:

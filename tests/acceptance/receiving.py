@@ -43,7 +43,7 @@ class Posted:
         return json.loads(self.body)["data"]
 
     def is_signed_with(self, secret: str) -> bool:
-        """What the guide's code says, which is all that a receiver has."""
+        """Checks the signature with the guide's code, which is all that a receiver has."""
         assert abs(time.time() - int(self.headers["webhook-timestamp"])) < 300
         return _guide()(secret, self.headers, self.body)
 

@@ -129,13 +129,13 @@ class StaffedBroker(BrokerProcess):
         assert self.trees() == []
 
     def runs(self, review_id: str) -> list[dict[str, Any]]:
-        """What the program was given for a review, run for run."""
+        """The program's notes on its runs of a review, in order."""
         count = len(list(self.notes.glob(f"run-{review_id}-*.json")))
         files = [self.notes / f"run-{review_id}-{number}.json" for number in range(1, count + 1)]
         return [json.loads(file.read_text("utf-8")) for file in files]
 
     def running(self, review_id: str, number: int = 1) -> dict[str, Any]:
-        """What the program was given for a run of a review, once that has begun."""
+        """The program's notes on a run of a review, once that has begun."""
         return until(lambda: self.runs(review_id)[number - 1 :], f"run {number} of {review_id} begins")[0]
 
     def let(self, name: str) -> None:

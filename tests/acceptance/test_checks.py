@@ -23,7 +23,7 @@ CALM = check("calm", "print('calm')")
 
 
 def decision(project: Checked, digest: str) -> tuple[bool, str | None]:
-    """What the gate says of a digest."""
+    """The gate's answer to a digest: whether it is allowed, and the code."""
     answer = project.do("check_gate", digest=digest)
     return answer["allowed"], answer["code"]
 

@@ -41,7 +41,7 @@ class Stored(Archive):
         assert self.change(statement.format_map(self.names)), statement
 
     def missing(self, expected: list[str]) -> list[str]:
-        """What the audit should complain of and does not."""
+        """The expected problems that the audit does not report."""
         found = self.problems()
         return [each for each in (one.format_map(self.names) for one in expected) if each not in found]
 

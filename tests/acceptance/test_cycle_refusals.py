@@ -65,7 +65,7 @@ def test_only_a_role_of_the_workflow_with_its_own_key_gets_a_session(crew: Crew)
         for role in ("planner", "Gemini", " gemini", "", "complete"):
             details = crew.refused("INVALID_ROLE", "session_open", role=role, psk=crew.keys["gemini"])
             assert details == {"role": role, "allowed": [*ROLES]}
-        # What could be no name is not repeated.
+        # A text that cannot be a name is not repeated.
         for role in ("gemini\u200b", "gemini\n", crew.keys["gemini"]):
             details = crew.refused("INVALID_ROLE", "session_open", role=role, psk=crew.keys["gemini"])
             assert details == {"role": None, "allowed": [*ROLES]}

@@ -65,7 +65,7 @@ class Place:
         return error["message"]
 
     def content(self) -> Any:
-        """What there is: names of files, and the log."""
+        """The content of the data folder: names of files, and the log."""
         folder = self.broker.data_dir
         names = sorted(path.name for path in folder.iterdir()) if folder.exists() else []
         return [name for name in names if not name.endswith((".lock", "-wal", "-shm"))], self.log()

@@ -28,7 +28,7 @@ WAIT_SECONDS = 60
 
 
 def _empty(place: Place) -> None:
-    """Take away what a database on a server has, as restoring a copy there asks for."""
+    """Empty a database on a server, as restoring a copy there requires."""
     assert place.url is not None
     with psycopg.connect(place.url, autocommit=True) as server:
         server.execute("DROP SCHEMA public CASCADE")
@@ -144,7 +144,7 @@ def test_p6_brokers_that_find_out_one_after_the_other_that_a_copy_was_put_back_t
             one.refused("CURSOR_EXPIRED", "get_audit_log", cursor=cursor)
             page = one.do("get_audit_log", limit=200)
             assert [event["subject"] for event in page["events"]] == [before, *after]
-            # What the second one found the first one reads in the log, a moment later on a busy machine.
+            # The first one reads in the log, on a busy machine a moment later, that the second one found the copy.
             while not other.call("get_audit_log", cursor=one.do("get_audit_log")["cursor"])["ok"]:
                 assert time.monotonic() < deadline
 
@@ -162,7 +162,7 @@ def _until_both_have_written_a_checkpoint(folders: list[Path], desk: Desk) -> No
 
 
 def _decided(desk: Desk, review: str) -> str:
-    """What a client hears that waits for a verdict, from its own cursor on."""
+    """The status that a client gets which waits for a verdict from its own cursor on."""
 
     async def wait() -> str:
         async with TandemClient(desk.url, project=desk.project) as client:

@@ -23,7 +23,7 @@ ACTS = "x\x1b[2K\r\u202e[bold]b[/bold]\u200b\x07\x9b\u3164"
 SHOWN = r"x\u001b[2K\r\u202e[bold]b[/bold]\u200b\u0007\u009b\u3164"
 FORGED = "tandem: allowed"
 LINE = f"{ACTS}\n{FORGED}"
-"""What every text by others is."""
+"""The value of every text that others write."""
 PROPOSER = f"{LINE} proposer"
 BRANCH = "x\u202e\u200b\u3164"
 DIFF = """\
@@ -53,7 +53,7 @@ TOLD = (Path(__file__).with_name("hostile_commands.txt")).read_text("utf-8").spl
 ARGUMENTS = {
     name: given.split() for name, _, given in (line.partition(": ") for line in TOLD if line and line[0] != "#")
 }
-"""What each command is given that cannot be called without; in this order, before all the others."""
+"""The arguments of the commands that need some; these run in this order, before all the others."""
 
 
 def commands(group: Any, name: str) -> Iterator[str]:

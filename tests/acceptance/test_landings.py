@@ -24,7 +24,7 @@ def queued(desk: Desk, source: str, branch: str = "main", head: str = HEAD) -> d
 
 
 def said(landing: dict[str, Any], state: str, **more: Any) -> dict[str, Any]:
-    """What the process of a landing says."""
+    """The report of a landing's process."""
     named = ("branch", "source", "head", "landing_id", "generation")
     return {**{name: landing[name] for name in named}, "state": state, **more}
 

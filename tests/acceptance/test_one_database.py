@@ -34,7 +34,7 @@ def database(broker: BrokerProcess) -> Path:
 
 
 def refused_start(broker: BrokerProcess) -> str:
-    """What the command says that does not start, in one line."""
+    """The error of a start that is refused, in one line."""
     ended = broker.run("up", "--port", "0")
     assert ended.returncode == 1
     assert not ended.stdout

@@ -55,7 +55,7 @@ class Forge:
         return self.repo.commit("a change")
 
     def main_passes(self) -> bool:
-        """Whether the tests pass on what the forge's main is."""
+        """Whether the tests pass on the forge's main."""
         self.repo.git("fetch", "--quiet", str(self.folder), "main")
         self.repo.git("checkout", "--quiet", "--detach", "FETCH_HEAD")
         return subprocess.run([PYTHON, "-c", RUNS_TESTS], cwd=self.repo.root, check=False).returncode == 0
@@ -91,7 +91,7 @@ def forged(folder: Path) -> Generator[Forge]:
 
 
 def judged(project: Checked, digest: str, branch: str | None = "main") -> tuple[bool, str | None, str]:
-    """What the gate says of a digest for the update of a base branch."""
+    """The gate's answer to a digest for the update of a base branch."""
     answer = project.do("check_gate", digest=digest, branch=branch)
     return answer["allowed"], answer["code"], answer["reason"]
 
@@ -143,7 +143,7 @@ def side_commit(project: Checked, files: dict[str, str], branch: str = "side", m
 
 
 def approved(project: Checked, commit: str) -> str:
-    """The review that approves what a commit changes."""
+    """The review that approves a commit's changes."""
     project.repo.git("checkout", "--quiet", "--detach", commit)
     review = project.put_up(diff=project.repo.diff("HEAD~1", "HEAD"), base=f"{commit}~1")
     project.repo.git("switch", "--quiet", "main")

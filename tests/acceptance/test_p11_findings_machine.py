@@ -273,7 +273,7 @@ class FindingsMachine(RuleBasedStateMachine):
         self._judge(review, Said(verdict, found, answers, read_all=more == "read all", patch=patch), behind)
 
     def _due(self, review: str) -> dict[str, str]:
-        """What a reviewer says who finds that the proposer is right in everything."""
+        """The answers of a reviewer who agrees with the proposer in everything."""
         by, known = self.crew[self._holder(review)][0], self.shop.reviews[review].findings
         settling = {"refuted": "upheld", "deferred": "upheld"}
         return {

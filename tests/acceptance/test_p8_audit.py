@@ -39,14 +39,14 @@ class Archive:
 
     @classmethod
     def left_by(cls, broker: BrokerProcess, settings: dict[str, object], review: str = "") -> Self:
-        """What a broker with these settings has left behind."""
+        """The archive that a broker with these settings has left behind."""
         return cls(broker, str(settings.get("database_url") or broker.data_dir / DATABASE_FILE), review)
 
     @contextmanager
     def _run(self, statement: str) -> Generator[Any]:
         if self.database.startswith("postgresql"):
             with psycopg.connect(self.database, autocommit=True) as server:
-                # What somebody who tampers would do too.
+                # As somebody who tampers would do, too.
                 server.execute("SET session_replication_role = replica")
                 yield server.execute(statement.encode())
             return

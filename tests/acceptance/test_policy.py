@@ -22,7 +22,7 @@ def have(project: Checked, policy: str) -> None:
 
 
 def allowed(project: Checked, digest: str) -> tuple[bool, str | None]:
-    """What the gate says of a digest."""
+    """The gate's answer to a digest."""
     answer = project.do("check_gate", digest=digest)
     return answer["allowed"], answer["code"]
 

@@ -196,7 +196,7 @@ def test_a_free_seat_of_a_held_review_asks_for_a_profile_that_would_fill_it(
     assert claimed(shop, first) == review
     second = member(steward, "security")
     assert team(steward) == ["security", "security"]
-    # What no one holds comes first.
+    # A review that no reviewer holds comes first.
     other = shop.put_up(diff=edited(line=5))
     assert claimed(shop, second) == other
     third = member(steward, "security")

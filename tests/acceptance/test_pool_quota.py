@@ -28,7 +28,7 @@ def steward(shop: Desk) -> Steward:
 
 
 def limited(steward: Steward, seconds: float, outcome: str = "crashed") -> dict[str, Any]:
-    """Have a run of a fresh reviewer fail by the quota; what the broker answers."""
+    """Have a run of a fresh reviewer fail by the quota; the broker's answer."""
     if not steward.desk.do("list_reviews", status="pending")["reviews"]:
         steward.desk.put_up()
     steward.desk.do("resume_reviewers")

@@ -38,7 +38,7 @@ def both(desk: Desk, review: str, path: str) -> tuple[str | None, str | None]:
 
 
 def change(repo: Sandbox) -> str:
-    """What the working tree makes of HEAD; the tree is as before afterwards."""
+    """The diff of the working tree against HEAD, to which the tree is reset."""
     repo.git("add", "--all")
     diff = repo.diff("--cached", "--find-renames", "HEAD")
     repo.git("reset", "--quiet", "--hard")

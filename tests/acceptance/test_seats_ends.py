@@ -183,7 +183,7 @@ def test_an_agent_withdraws_its_own_approval_over_mcp_and_at_the_command_line(pr
 
 
 def told(project: Checked, review: str) -> tuple[str, str | None]:
-    """What a proposer is asked to do about a review, by its status and by the inbox."""
+    """The next action of a review's proposer, by its status and by the inbox."""
     found = project.do("get_inbox", person=PROPOSER, project=project.project)
     why = [one["why"] for one in found["your_turn"] if one["review"]["review_id"] == review]
     return project.status(review)["next_action"], next(iter(why), None)

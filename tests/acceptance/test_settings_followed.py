@@ -159,7 +159,7 @@ def test_p11_only_a_persons_choice_has_a_broker_run_another_program(
     # What tightens holds.
     assert broker.health()["reviewer_pool"] == "custom, at most 1"
     project.approved()
-    # Neither is the proof of another choice one, nor what somebody made up.
+    # Neither the proof of another choice is accepted, nor a made-up one.
     for number, stated in enumerate((proof.read_text("ascii"), "", f"person.{'0' * 64}"), 1):
         proof.write_text(stated, "ascii")
         broker.file.write_text(by_hand.replace("[reviewer_pool]", f"port = {number}\n[reviewer_pool]"), "utf-8")

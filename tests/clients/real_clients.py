@@ -30,7 +30,7 @@ BIN = os.environ["TANDEM_CLIENTS_PATH"]
 """The folders with the programs and their Node, as a PATH."""
 
 LATE_SECONDS = float(os.environ.get("TANDEM_LATE_SECONDS", "0"))
-"""How late a late verdict comes, in place of what the suite has time for."""
+"""How late a late verdict comes, in place of the short time that the suite allows."""
 SECONDS = 200 + LATE_SECONDS
 
 
@@ -156,7 +156,7 @@ CLIENTS = tuple(client for client in _KNOWN if client.name in _CHOSEN)
 
 @dataclass
 class Run:
-    """What became of one review."""
+    """The run of one review, and its results."""
 
     invocation: Invocation
     finished: Finished

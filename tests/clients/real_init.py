@@ -85,7 +85,7 @@ class Place:
 
 
 def trusted(home: Path, root: Path) -> None:
-    """Leave in a home folder what a person's yes to the clients' questions does."""
+    """Write the files into a home folder that the clients write when a person trusts the project."""
     project = {"hasTrustDialogAccepted": True, "hasCompletedProjectOnboarding": True}
     files: dict[str, dict[str, Any] | str] = {
         ".claude.json": {"hasCompletedOnboarding": True, "projects": {str(root): project}},

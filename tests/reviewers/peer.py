@@ -1,4 +1,4 @@
-"""What a reviewer process talks to in its own tests: a server that answers as the broker does, and can be away.
+"""The server of a reviewer process in its own tests: it answers as the broker does, and can be away.
 
 It is the other end of a real socket, not the broker: reviews come from a list, and each answer can be scripted.
 """
@@ -26,7 +26,7 @@ Answer = dict[str, Any]
 
 
 class Refusal(Exception):
-    """What the peer refuses a call with."""
+    """The refusal with which the peer answers a call."""
 
     def __init__(self, code: str, message: str = "No.", *, retryable: bool = False, **details: Any) -> None:
         super().__init__(code)

@@ -20,7 +20,7 @@ OWN_KEYS = {
     "opencode": {"SOME_API_KEY": "key"},
     "custom": {},
 }
-"""What each is handed on of the environment below."""
+"""The part of the environment below that each provider's program gets."""
 
 OFFERED = {
     "LANG": "de_CH.UTF-8",
@@ -47,7 +47,7 @@ def ended(stdout: str, exit_code: int = 0) -> Finished:
 
 
 def values(invocation: Invocation, option: str) -> list[str]:
-    """What follows an option, wherever it is given."""
+    """The values of an option, one for each place where it is given."""
     argv = invocation.argv
     return [argv[at + 1] for at, word in enumerate(argv[:-1]) if word == option]
 

@@ -214,12 +214,12 @@ class Scene:
             await supervisor.stop()
 
     def noted(self, row: Row, what: str) -> str | None:
-        """What a reviewer's process noted."""
+        """The note of a reviewer's process; None if it wrote none."""
         path = self.notes / f"{row.reviewer_id}.{what}"
         return path.read_text("utf-8") if path.exists() else None
 
     async def note(self, row: Row, what: str) -> str:
-        """The same, waited for."""
+        """The same, once it is written."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         while (found := self.noted(row, what)) is None:
             assert time.monotonic() < deadline, f"{row.reviewer_id} did not note {what}"
@@ -227,7 +227,7 @@ class Scene:
         return found
 
     async def pause(self) -> None:
-        """Between two looks at what no event tells."""
+        """Pauses between two looks at a state without an event."""
         await asyncio.sleep(0.01)
 
     async def job(self, row: Row) -> dict[str, Any]:

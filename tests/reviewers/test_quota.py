@@ -64,7 +64,7 @@ OTHERS = (
     "You have exceeded the maximum context limit",
     "Error: you have reached the size limit of this file",
     "  ✕ client: rate limit exceeded, retry after 60s (12 ms)",
-    # What a program of one's own says of its work, of the change and of its tests.
+    # Output of a program of one's own on its work, on the change and on its tests.
     "rate_limit_429.txt: No such file or directory",
     "cat: quota_exceeded.json: No such file or directory",
     "FAILED tests/test_api.py::test_rate_limit_exceeded - assert 1 == 2",
@@ -134,7 +134,7 @@ def test_an_answer_that_is_about_quotas_is_none() -> None:
     # Nor one of a program that failed after it, whole or cut.
     for text in ('{"verdict": "rejected", "reason": "429: is not retried"}', '{"error": "429", "reason": "429", "verd'):
         assert quota_in(ended(), None, text, NOW) is None
-    # Nor is what a program that answered complained of on its way.
+    # Nor is a complaint on the way to an answer.
     assert quota_in(ended(0, "429 Too Many Requests"), None, "I have read it all.", NOW) is None
 
 

@@ -141,7 +141,7 @@ async def test_a_stop_needs_no_broker(scene: Scene, book: OrderBook) -> None:
 
 
 async def marked(scene: Scene) -> str:
-    """What the processes of a scene's supervisor bear, once that has run."""
+    """The supervisor's id, which its processes bear, after it has run once."""
     async with scene.supervising(OrderBook(), "obedient"):
         pass
     return supervisor_id(json.loads((scene.data / "reviewers" / "supervisor.json").read_text())["secret"])

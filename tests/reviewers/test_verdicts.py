@@ -221,7 +221,7 @@ def test_each_earlier_finding_is_settled() -> None:
     assert answer.answers == tuple(SettledFinding(**one) for one in SETTLED)
     request = SubmitVerdict.model_validate({"review_id": "rv_1", **answer.arguments()})
     assert [one.finding_id for one in request.answers or ()] == ["fn_1", "fn_2", "fn_3"]
-    # What no one has answered is open, and stays it.
+    # A finding without an answer is open, and stays open.
     open_still = [*SETTLED[:2], {**SETTLED[2], "answer": "reopened"}]
     assert read(json.dumps(changed(answers=open_still)), asked=ASKED).answers == answer.answers[:2]
 
