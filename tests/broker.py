@@ -65,7 +65,7 @@ class BrokerProcess:
     """`python -m tandem up` in the foreground, with settings from its environment.
 
     Its port stays the same over restarts, as the data does. It is forked where that is possible (`tests/forked.py`):
-    how a broker starts, and what it imports, is for tests that start it themselves.
+    tests of a broker's start and of its imports start it themselves.
     """
 
     def __init__(self, folder: Path, **settings: object) -> None:
@@ -83,12 +83,12 @@ class BrokerProcess:
 
     @property
     def data_dirs(self) -> list[Path]:
-        """The folder, in which it keeps what is no row of the database; several where several brokers are one here."""
+        """The folder of the data that is not in the database; several where several brokers stand for one."""
         return [self.data_dir]
 
     @property
     def port(self) -> int:
-        """Where it listens, once it has been started; nobody else is given it until the test is over."""
+        """Where it listens, once it has been started; no one else is given it until the test is over."""
         return self._port.number
 
     @property
@@ -181,14 +181,14 @@ class BrokerProcess:
         return run_tandem([*arguments, *where], self.folder, self.environment, seconds=CALL_SECONDS)
 
     def audited(self, *, as_json: bool = True) -> Ended:
-        """`tandem audit verify --json` on this broker's data, in this process: what it looks at is in the database."""
+        """`tandem audit verify --json` on this broker's data, in this process: it reads only the database."""
         where = ("--data-dir", str(self.data_dir))
         return Inside(self.url, self.folder).run(
             "audit", "verify", *["--json"][:as_json], *where, stdin=b"", **self._settings
         )
 
     def assert_intact(self) -> None:
-        """P8: whatever tests did, in whatever order, the log tells one story and the state is what it says."""
+        """P8: after any acts of tests in any order, the log is consistent and the state follows from it."""
         verified = self.audited()
         assert verified.status == 0, verified.stdout + verified.stderr
 

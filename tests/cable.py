@@ -45,7 +45,7 @@ class Cable:
         return parts._replace(netloc=address).geturl()
 
     def plug(self) -> None:
-        """Let everything through from now on, and what was held."""
+        """Let everything through from now on, and the held data, too."""
         self._tell("plug")
 
     def unplug(self) -> None:
@@ -53,11 +53,11 @@ class Cable:
         self._tell("unplug")
 
     def cut(self) -> None:
-        """Reset every connection, with what is on its way; new ones are as before."""
+        """Reset every connection and drop the data in transit; new connections work as before."""
         self._tell("cut")
 
     def pinch(self, way: Way) -> None:
-        """Hold what goes one way, and tell nobody, until `plug`."""
+        """Silently hold all data in one direction, until `plug`."""
         self._tell(f"pinch-{way}")
 
     def _tell(self, word: str) -> None:
@@ -79,7 +79,7 @@ class _End(asyncio.Protocol):
         self._relay = relay
         self._other: _End | None = None
         self._transport: asyncio.Transport | None = None
-        # Before Python 3.12 a transport begins to read after `connection_made`, whatever that says.
+        # Before Python 3.12 a transport begins to read after `connection_made`, even if that pauses reading.
         self._early = bytearray()
 
     @property

@@ -36,7 +36,7 @@ class Authority:
 
     @property
     def trusting(self) -> ssl.SSLContext:
-        """Who trusts it, and nobody else."""
+        """A context that trusts only this authority."""
         return ssl.create_default_context(cafile=self.file)
 
     def issue(self, certificate: Path, key: Path, *names: str, days: float = 365) -> int:
@@ -45,7 +45,7 @@ class Authority:
         Args:
             certificate: The file of the certificate.
             key: The file of the key.
-            names: What it is for: host names and addresses.
+            names: The host names and addresses that it certifies.
             days: How long it is still valid; one that has ended has a number below 0.
         """
         private = ec.generate_private_key(ec.SECP256R1())

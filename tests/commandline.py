@@ -30,7 +30,7 @@ T = TypeVar("T")
 START_SECONDS = 60
 COMMAND_SECONDS = 60
 NOBODY = "http://127.0.0.1:9"
-"""Where no broker listens: a port that the system gives to nobody who asks for any."""
+"""Where no broker listens: the system never gives this port to a program that asks for any port."""
 
 STDERR = 2
 
@@ -67,7 +67,7 @@ class Ended:
 
     @property
     def unwrapped(self) -> str:
-        """Standard error on one line: what is broken into lines there is for people."""
+        """Standard error on one line: the line breaks there are for people."""
         return " ".join(self.stderr.split())
 
     @property
@@ -78,7 +78,7 @@ class Ended:
 
 
 def owners_desk(url: str, data_dir: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Inside:
-    """The command line of whoever runs a broker that asks for access tokens, in a project of their own."""
+    """The command line of the person who runs a broker that asks for access tokens, in a project of their own."""
     monkeypatch.setenv("TANDEM_DATA_DIR", str(data_dir))
     root = repository(folder / folder.name)
     monkeypatch.chdir(root)

@@ -63,7 +63,7 @@ def _import_own_share(config: pytest.Config) -> None:
         return
     modules = sorted(HERE.rglob("test_*.py"))
     for path in modules[int(number.removeprefix("gw")) :: int(many)]:
-        # What is wrong with a module is told where it is collected.
+        # Errors in a module are reported when it is collected.
         with contextlib.suppress(Exception):
             importlib.import_module(".".join(path.relative_to(HERE.parent).with_suffix("").parts))
 
@@ -162,7 +162,7 @@ def own_postgres() -> Iterator[PostgresServer]:
 
 @pytest.fixture
 def within_a_day() -> None:
-    """No midnight of UTC comes in the next half minute: for tests of what is counted by days."""
+    """No midnight of UTC comes in the next half minute: for tests of counts per day."""
     left = _DAY_SECONDS - time.time() % _DAY_SECONDS
     if left < _OF_A_DAY_SECONDS:
         time.sleep(left)

@@ -1,6 +1,6 @@
-"""Tests that need what has to be fetched: where that fails, one test fails and says why, the others are not run.
+"""Tests that need a download: where it fails, one test fails and says why, the others are not run.
 
-All workers of a run have a note in common about what could not be fetched, so that none tries again.
+All workers of a run share a note about each failed download, so that none tries again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Missing(Exception):
     """Something is not there, and cannot be fetched.
 
     Attributes:
-        what: What it is.
+        what: The name of the missing thing.
     """
 
     def __init__(self, what: str, why: object) -> None:

@@ -1,6 +1,6 @@
 """A machine of its own, as far as the network goes, that can vanish: a network namespace, and links into it.
 
-It lasts as long as its processes, and whatever ends the tests ends these: nothing is left behind.
+It lasts as long as its processes, which end with the tests, however these end: nothing is left behind.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ class FarMachine:
 
     @property
     def inside(self) -> list[str]:
-        """What a command begins with that is to run there."""
+        """The words in front of a command that make it run there."""
         return ["nsenter", f"--net=/proc/{self._keeper.pid}/ns/net"]
 
     def unplug(self, link: int) -> None:
-        """Nothing goes over a link from now on, either way, and nobody is told."""
+        """Silently drop everything on a link from now on, in both directions."""
         self._set(link, "down")
 
     def plug(self, link: int) -> None:

@@ -2,8 +2,8 @@
 
     python -m tests.fork_server DESCRIPTOR
 
-Most of what a start costs are imports, and the tests start many hundred brokers. What is forked is a process of its
-own all the same, with the arguments, the environment, the folder and the streams that were ordered. Orders come over
+Imports are most of the cost of a start, and the tests start many hundred brokers. A fork is still a process of its
+own, with the arguments, the environment, the folder and the streams that were ordered. Orders come over
 the socket of that descriptor; see `tests/forked.py`, which is the other side. The server ends when it is closed.
 
 It has a single thread: what a fork leaves behind of others is in no defined state.
@@ -79,7 +79,7 @@ class Order:
 
 
 def main() -> None:
-    """Serve, and in each child become what was ordered."""
+    """Serve, and in each child become the ordered process."""
     gc.disable()
     for name in PRELOADED:
         __import__(name)
@@ -100,7 +100,7 @@ def serve(channel: socket.socket) -> Order | None:
         os.set_blocking(end, False)
     signal.set_wakeup_fd(told)
     signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
-    # Ctrl-C in a terminal is for the tests; they end what they started.
+    # Ctrl-C in a terminal is for the tests; they end the processes that they started.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     reports: dict[int, int] = {}
     while True:

@@ -133,7 +133,7 @@ class Forked:
     Attributes:
         pid: Its id.
         stdin: Where to tell it something, if a pipe was wanted.
-        stdout: What it says, if a pipe was wanted.
+        stdout: Its output, if a pipe was wanted.
         stderr: As `stdout`.
         returncode: Its exit status once `poll` or `wait` has seen its end; negative is the number of a signal.
     """
@@ -147,7 +147,7 @@ class Forked:
         module: str = "tandem",
         session: Session = "tests",
     ) -> None:
-        """Fork it; what it is told is as `start_tandem` has it, the streams in the order of their numbers."""
+        """Fork it; the arguments are those of `start_tandem`, the streams in the order of their numbers."""
         # As `Popen` has it: who has waited need not ask whether it is there.
         self.returncode: int | Any = None
         self.stdin: IO[bytes] | None = None
@@ -190,7 +190,7 @@ class Forked:
         self.wait()
 
     def communicate(self, told: bytes = b"", timeout: float | None = None) -> tuple[bytes, bytes]:
-        """Tell it something, and wait for its end; what it has said meanwhile, on two pipes.
+        """Tell it something, and wait for its end; its output meanwhile, on two pipes.
 
         Raises:
             TimeoutExpired: It still runs after `timeout` seconds.

@@ -32,7 +32,7 @@ settings.register_profile(
     derandomize=False,
     # For those that do not say how many: a longer look goes deeper.
     max_examples=500,
-    # What was found before is tried first.
+    # Earlier finds are tried first.
     database=DirectoryBasedExampleDatabase(".hypothesis/examples"),
 )
 settings.load_profile("fixed")
@@ -40,8 +40,8 @@ settings.load_profile("fixed")
 _INSIDE = {"given", "run_state_machine_as_test", "run_machine"}
 """What a test calls that explores inside; `run_machine` is what modules call that run a machine on several brokers."""
 KEEP = """\
-To keep what was found: add the arguments of "Failing test case" to the test as an @example(...) below its @given,
-or write the steps of a state machine as a test of its own. See that `make test` fails, mend the cause, commit both.
+To keep the find: add the arguments of "Failing test case" to the test as an @example(...) below its @given,
+or write the steps of a state machine as a test of its own. See that `make test` fails, fix the cause, commit both.
 Until then `make fuzz` tries it first. A test that says "chance seed" is repeated by pytest's --chance SEED."""
 
 
@@ -54,7 +54,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def _seconds(config: pytest.Config) -> float | None:
-    """How long to explore; null if not at all."""
+    """How long to explore; None if not at all."""
     return config.getoption("fuzz")
 
 

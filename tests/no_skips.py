@@ -2,7 +2,7 @@
 
 One that could not be run because of what another test failed for is skipped there, too (`tests/downloads.py`).
 
-A test that is skipped where it matters proves nothing, and nobody reads the list of skips.
+A test that is skipped where it matters proves nothing, and no one reads the list of skips.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Ports that nobody else is given, also while nothing listens at them: of servers that tests stop and start again."""
+"""Ports that stay reserved while nothing listens at them: for servers that tests stop and start again."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tandem.core.platforms import claim_address
 class HeldPort:
     """A port of this machine that is kept from `hold` to `release`.
 
-    A bound socket that does not listen is in the way of whoever asks for any port, and not of who asks for this one; so
-    it is on Linux. Elsewhere nothing is held: a port is found that is free.
+    On Linux a bound socket that does not listen keeps the port from programs that ask for any port, and not from one
+    that asks for this port. Elsewhere nothing is held: a port is found that is free.
 
     Attributes:
         number: The port; 0 until there is one.

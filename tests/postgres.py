@@ -135,12 +135,12 @@ class PostgresServer:
         return self.create_database(url.rpartition("/")[2])
 
     def drop_database(self, url: str) -> None:
-        """Removes a database that `create_database` made, whoever is still connected."""
+        """Removes a database that `create_database` made, even while clients are connected."""
         name = url.rpartition("/")[2]
         self._administer(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
 
     def stop(self, word: Literal["stop", "crash"] = "stop") -> None:
-        """An orderly end that keeps the data: connections are cut, what was committed is written."""
+        """An orderly end that keeps the data: connections are cut, committed data is written."""
         guard, self._guard = self._guard, None
         if guard is not None:
             guard.communicate(f"{word}\n", timeout=60)

@@ -19,7 +19,7 @@ _CHUNK = 65_536
 
 
 class BrokersAtOneAddress(BrokerProcess):
-    """Brokers whose connections are dealt out in turn; what is asked of their processes is asked of the first one."""
+    """Brokers that get the connections in turn; questions about their processes go to the first one."""
 
     def __init__(self, folders: Sequence[Path], **settings: object) -> None:
         super().__init__(folders[0], **settings)

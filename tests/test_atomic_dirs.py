@@ -72,14 +72,14 @@ except errors.Unavailable as error:
 
 
 def held(folder: Path) -> dict[str, bytes] | None:
-    """Every file of a folder by its name from there; null if there is no such folder."""
+    """Every file of a folder by its name from there; None if there is no such folder."""
     if not folder.is_dir():
         return None
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def left_over(parent: Path) -> set[str]:
-    """What is hidden there, apart from the lock that Windows keeps."""
+    """The hidden files there, apart from the lock that Windows keeps."""
     hidden = {path.name for path in parent.iterdir() if path.name.startswith(".")}
     return {name for name in hidden if not name.endswith(".lock")} if sys.platform == "win32" else hidden
 
@@ -122,7 +122,7 @@ def test_a_kill_at_any_step_leaves_nothing_the_old_or_the_new_and_the_next_write
         write_whole(parent, NAME, THREE)
         assert held(parent / NAME) == THREE
         assert left_over(parent) == set()
-    # In the order of the steps: what was there, for a replaced one nothing for a moment, then the new one.
+    # In the order of the steps: the old state, for a replaced folder nothing for a moment, then the new one.
     order = [before, None, ONE]
     places = [order.index(state) for state in seen]
     assert places == sorted(places)

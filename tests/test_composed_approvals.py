@@ -36,7 +36,7 @@ def _change(path: str, before: str, after: str) -> Change:
 
 
 def _applied(state: State, approval: Approval) -> State | None:
-    """The state after an approved change; null where the change does not begin at it."""
+    """The state after an approved change; None where the change does not begin at it."""
     if any(state[change.path] != change.blob_before for change in approval.changes):
         return None
     return state | {change.path: change.blob_after for change in approval.changes}
@@ -117,7 +117,7 @@ def _alike(size: int) -> tuple[list[Change], list[list[Change]]]:
 
 
 def _falling(size: int) -> tuple[list[Change], list[list[Change]]]:
-    """None can be used: each needs the next one, and the last needs what is not there."""
+    """None can be used: each needs the next one, and the last needs a state that is not there."""
     links = size // 10
     chain = [
         [_new(f"own{link}"), _new(f"link{link}", "1", "2"), *([_new(f"link{link - 1}", "2", "3")] if link else [])]

@@ -1,4 +1,4 @@
-"""What git writes as a diff reads back as the same change; what nobody wrote as a diff reads back without harm."""
+"""A diff of git reads back as the same change; any other text reads back without harm."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def test_a_line_is_json_with_event_level_logger_facts_and_time(tmp_path: Path) -
     assert timedelta(seconds=-1) < datetime.fromisoformat(at) - before < timedelta(seconds=60)
     del second["timestamp"]
     assert second == {"event": "ü", "level": "warning", "logger": "root", "y": None}
-    # Nobody watches a pipe.
+    # No one watches a pipe.
     assert errors == ""
 
 
@@ -179,7 +179,7 @@ def test_the_last_part_is_the_last_whole_lines(tmp_path: Path) -> None:
 
 
 def until_quiet(following: Iterator[tuple[str, ...]]) -> list[str]:
-    """What there is to follow right now."""
+    """The lines that can be followed right now."""
     found: list[str] = []
     while part := next(following):
         found += part

@@ -1,4 +1,4 @@
-"""The scripted reviewer program: what it finds where, what it approves, and that no proposal speaks for its prompt."""
+"""The scripted reviewer program: its findings, its approvals, and that no proposal can forge its prompt."""
 
 from __future__ import annotations
 

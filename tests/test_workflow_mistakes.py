@@ -1,4 +1,4 @@
-"""Workflows: each mistake is refused by its place, with what is allowed instead."""
+"""Workflows: the refusal of each mistake names its place, and the allowed values."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def refused_together(tables: dict[str, Any]) -> ConfigInvalid:
 
 
 MISTAKES: dict[str, tuple[dict[str, Any], str, object]] = {
-    # What was changed, the words of the refusal and what it allows. Its place is that of the last change.
+    # The changes, the words of the refusal and the values that it allows. Its place is that of the last change.
     "unknown key": ({"rolls": []}, "no such key", ["roles", "start", "phases", "archiver", "mode"]),
     "like in a whole one": ({"like": "x"}, "no such key", ["roles", "start", "phases", "archiver", "mode"]),
     "no roles": ({"roles": DELETED}, "it is missing", None),
@@ -77,7 +77,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], str, object]] = {
     "complete as number": ({"phases__test__complete": 1}, "true or false", [True, False]),
     "handoff as text": ({"phases__build__handoff": "test"}, "must be a table", None),
     "handoff to a number": ({"phases__build__handoff": {"tester": 1}}, "must be a name in quotes", None),
-    "handoff to nobody": (
+    "handoff to an unknown role": (
         {"phases__build__handoff": {"critic": "test"}},
         "no role 'critic'",
         ["planner", "builder", "tester"],
@@ -115,9 +115,9 @@ MISTAKES: dict[str, tuple[dict[str, Any], str, object]] = {
     ),
     "endless circle": (
         {
-            "phases__test__handoff": {"builder": "mend"},
-            "phases__mend": {"role": "builder", "handoff": {"planner": "muse"}},
-            "phases__muse": {"role": "planner", "handoff": {"builder": "mend"}},
+            "phases__test__handoff": {"builder": "fix"},
+            "phases__fix": {"role": "builder", "handoff": {"planner": "muse"}},
+            "phases__muse": {"role": "planner", "handoff": {"builder": "fix"}},
         },
         "no hand-offs lead from here",
         ["test"],
@@ -125,7 +125,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], str, object]] = {
 }
 
 
-OTHER_PLACES = {"no end": "phases", "endless circle": "phases.mend"}
+OTHER_PLACES = {"no end": "phases", "endless circle": "phases.fix"}
 
 
 @pytest.mark.parametrize("name", MISTAKES)
@@ -172,7 +172,7 @@ def test_the_largest_workflow_that_may_be_can_be() -> None:
 @pytest.mark.parametrize(
     ("table", "place", "words", "allowed"),
     [
-        ({"like": "nobody"}, ".like", "no workflow 'nobody'", ["frontend-backend", "relay"]),
+        ({"like": "unknown"}, ".like", "no workflow 'unknown'", ["frontend-backend", "relay"]),
         ({"like": 3}, ".like", "must be a name in quotes", None),
         ({"like": "relay", "rolls": []}, ".rolls", "no such key", ["like", "archiver", "mode"]),
         ({"like": "relay", "start": "build"}, ".start", "has it already", ["like", "archiver", "mode"]),

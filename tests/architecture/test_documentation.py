@@ -1,4 +1,4 @@
-"""What is promised is written down."""
+"""Every error is documented, with a code of its own."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.architecture.source import comments, imported_modules, imports, package_modules
 
-# Who calls operations, over whatever protocol, knows of a subject only what it declares and decides.
+# Callers of operations, over any protocol, import only a subject's declarations and decisions.
 CALLERS = ("cli", "client", "gsd", "server.app", "server.asgi", "server.http", "server.mcp", "setup", "web")
 SUBJECTS = ("access", "cycles", "gate", "inbox", "landings", "pool", "projects", "reviews", "webhooks")
 DECLARED = (
@@ -123,7 +123,7 @@ def test_starting_one_of_them_loads_nothing_else(package: str, packages: tuple[s
 
 
 def test_a_broker_that_starts_loads_nothing_that_only_others_need(tmp_path: Path) -> None:
-    """What is imported at the start stays in memory for as long as the broker runs."""
+    """A module that is imported at the start stays in memory for as long as the broker runs."""
     command = [sys.executable, "-X", "importtime", "-m", "tandem", "up", "--json", "--port", "0"]
     told = tmp_path / "stderr.txt"
     with (

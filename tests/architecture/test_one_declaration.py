@@ -147,7 +147,7 @@ class Copy:
 
 
 def steps(title: str, before: str) -> list[tuple[str, str]]:
-    """The files of a recipe, each with what is written into it."""
+    """The files of a recipe, each with the text that goes into it."""
     whole = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
     recipe = whole[whole.index(f"## {title}") : whole.index(f"## {before}")]
     return [(file, dedent(indented).strip()) for file, indented in STEP.findall(recipe)]

@@ -20,11 +20,11 @@ class Empty(Request):
 
 
 class Unrefused(Request):
-    """A request that does not say what it is refused with."""
+    """A request that does not declare its refusals."""
 
 
 class Silent(Request):
-    """A request whose field nobody described."""
+    """A request whose field has no description."""
 
     unheard_of: int = 0
 

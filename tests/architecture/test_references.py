@@ -19,7 +19,7 @@ PATH = re.compile(r"[\w.-]*(?:/[\w.-]+)+\.(?:py|md|txt|toml|html|js|yml)|\w+\.(?
 COMMENT = re.compile(r"(?:^|\s)#\s(.*`.*)")
 FOLDERS = ("src", "tests", "bench", "tools", "docs", "plugins", ".agents", ".github", ".ci")
 HISTORY = ("CHANGELOG.md", "docs/decisions/", "docs/mistakes.md")
-"""Says what was true once, or what is not there."""
+"""Pages that may name things of the past, or things that do not exist."""
 OTHERS = frozenset({"get-shit-done/workflows/NAME.md", "hide_tab"})
 """Names and files of other programs: GSD and Textual."""
 

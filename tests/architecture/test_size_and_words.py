@@ -76,7 +76,7 @@ def test_names_say_what_is_inside() -> None:
         words = {word for part in Path(module.where).with_suffix("").parts for word in part.lower().split("_")}
         if words & NAMES_THAT_SAY_NOTHING:
             vague.append(module.where)
-    assert vague == [], "name it for what is in it"
+    assert vague == [], "name it for its content"
 
 
 def test_nothing_is_put_off() -> None:

@@ -1,4 +1,4 @@
-"""The scripts behind `make`: what they say is true."""
+"""The scripts behind `make` report the truth."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_pins_and_packages_must_agree(tree: Path) -> None:
     assert run(tree, "constraints.py", "--check").returncode == 0
     right = file.read_text("utf-8")
     file.write_text(
-        right.replace("pytest==", "pytest==0.") + "nobody-needs-this==1.0\nelsewhere==1.0 ; sys_platform == 'none'\n"
+        right.replace("pytest==", "pytest==0.") + "unused==1.0\nelsewhere==1.0 ; sys_platform == 'none'\n"
         "ruff @ file:somewhere\n",
         "utf-8",
     )
@@ -95,7 +95,7 @@ def test_pins_and_packages_must_agree(tree: Path) -> None:
     assert done.returncode == 1
     assert "pytest" in done.stderr
     assert "typer: requirements.txt has" in done.stderr
-    assert "nobody-needs-this==1.0 is pinned and nothing installs it" in done.stderr
+    assert "unused==1.0 is pinned and nothing installs it" in done.stderr
     assert "`ruff @ file:somewhere` is not of the form name==version" in done.stderr
     assert "elsewhere" not in done.stderr
 

@@ -150,7 +150,7 @@ down_revision = "0001_first"
 def upgrade():
     with op.batch_alter_table("things") as table:
         table.add_column(sa.Column("colour", sa.Text(), nullable=False, server_default="grey"))
-        # SQLite cannot do this to a table in place: Alembic makes it anew.
+        # SQLite cannot do this to a table in place: Alembic recreates it.
         table.alter_column("note", existing_type=sa.Text(), nullable=False)
     {further}
 """
@@ -215,7 +215,7 @@ def test_an_older_database_is_taken_forward_with_everything_in_it(url: str, tmp_
     second = second_schema(first)
     store = opened(url, second)
     assert rows(store, second.metadata.tables["things"]) == [("chair", "oak", "grey")]
-    assert rows(store, second.metadata.tables["parts"]) == [("chair",)], "nothing cascades from a table made anew"
+    assert rows(store, second.metadata.tables["parts"]) == [("chair",)], "nothing cascades from a recreated table"
     store.close_blocking()
     opened(url, second).close_blocking()
 
@@ -271,7 +271,7 @@ def with_version(url: str, version: str) -> None:
     with closing(raw):
         raw.execute(f"UPDATE alembic_version SET version_num = '{version}'")
         if not url.startswith("sqlite"):
-            # Whoever migrates says anew whose brokers can work with it: here, only those of that version.
+            # A migration records again which brokers can work with the database: here, only those of that version.
             raw.execute("COMMENT ON TABLE alembic_version IS NULL")
 
 
