@@ -19,7 +19,7 @@ import httpx
 from tests.forked import start_tandem
 
 PATIENCE_SECONDS = 60.0
-"""How long a test waits for what must come; only a failing test waits that long."""
+"""How long a test waits for a message that must come; only a failing test waits that long."""
 
 MODERN = "2026-07-28"
 
@@ -62,7 +62,7 @@ class BridgeProcess:
         self.send_line(json.dumps({"jsonrpc": "2.0", "method": method, "params": params}).encode())
 
     def receive(self) -> dict[str, Any]:
-        """The next message, whatever it is."""
+        """The next message of any kind."""
         return json.loads(self._lines.get(timeout=PATIENCE_SECONDS))
 
     def call(self, method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -167,7 +167,7 @@ Script = Callable[[Request], Reply]
 
 
 class Peer:
-    """A real HTTP server that answers as its script says, and remembers what it was asked."""
+    """A real HTTP server that answers as its script says, and records the requests."""
 
     def __init__(self, script: Script, port: int = 0) -> None:
         self.requests: queue.Queue[Request] = queue.Queue()

@@ -19,7 +19,7 @@ class WatchedBroker(BrokerProcess):
 
     @property
     def is_running(self) -> bool:
-        """Whether it was started, and nobody has ended it since."""
+        """Whether it was started, and has not been ended since."""
         return self._process is not None
 
     def ask(self, operation: str, **arguments: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What stands in for `systemctl` and `launchctl`: notes what it is asked, and starts what the service's file says.
+"""A stand-in for `systemctl` and `launchctl`: notes the requests, and starts the command in the service's file.
 
 It is run as a program of either name, in a folder in which it keeps its state. It reads the file by other means than
 Tandem writes it, and starts the command with nothing but the home folder and what the file says, as the real ones do.
@@ -35,7 +35,7 @@ def scripts(folder: Path, *programs: str) -> Path:
 
 
 def asked(folder: Path) -> list[str]:
-    """What they were asked that changes something, in order; forgets it."""
+    """The requests that change something, in order; forgets them."""
     notes = folder / "state" / "asked"
     said = notes.read_text("utf-8").splitlines() if notes.exists() else []
     notes.unlink(missing_ok=True)
@@ -65,12 +65,12 @@ def _agent(file: str) -> tuple[list[str], dict[str, str]]:
 
 
 def _process() -> int | None:
-    """The process that runs; null if it has ended."""
+    """The process that runs; None if it has ended."""
     if not _PROCESS.exists():
         return None
     number = int(_PROCESS.read_text("utf-8"))
     try:
-        # Nobody may have reaped it.
+        # Perhaps no parent has reaped it.
         return None if psutil.Process(number).status() == psutil.STATUS_ZOMBIE else number
     except psutil.NoSuchProcess:
         return None

@@ -1,4 +1,4 @@
-"""Mistakes that people make at the command line: what they typed, and where."""
+"""Mistakes that people make at the command line: the commands, and the folders."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ class Mistake:
     """One mistake.
 
     Attributes:
-        about: What went wrong, as a heading.
-        typed: What was typed behind `tandem`, with the names of what is there in braces.
+        about: The mistake, as a heading.
+        typed: The words behind `tandem`, with the names of existing things in braces.
         environment: Variables of the shell.
         folder: Where it was typed: one of the folders that are there.
     """
@@ -78,11 +78,11 @@ MISTAKES: dict[str, tuple[Mistake, ...]] = {
     "Reviewing": (
         Mistake("A review that is not there", "review show rv_none"),
         Mistake("An id of something else", "review show {patch}"),
-        Mistake("Nobody said who they are", "review approve {other}", environment=STRANGER),
+        Mistake("Approving without a name", "review approve {other}", environment=STRANGER),
         Mistake("Approving one's own change", "review approve {review}"),
         Mistake("An agent approves the change of its own session", "review approve {agents}", environment=AGENT),
         Mistake("Approving what somebody else reviews", "review approve {claimed}"),
-        Mistake("Approving what is closed", "review approve {closed}"),
+        Mistake("Approving a closed review", "review approve {closed}"),
         Mistake("Approving an older round", "review approve {other} --round 7"),
         Mistake("A verdict without a claim", "review verdict {other} --verdict approved"),
         Mistake("A verdict that there is not", "review verdict {other} --verdict lgtm"),
@@ -97,15 +97,15 @@ MISTAKES: dict[str, tuple[Mistake, ...]] = {
         Mistake("A side that there is not", "review message {other} --sender-role author --body 'Why?'"),
         Mistake("A counter-patch that is not there", "review patch accept {review} cp_none"),
         Mistake("A page that is made up", "review list --page 7"),
-        Mistake("Applying what is not approved", "apply {review}"),
-        Mistake("Applying what is not there", "apply rv_none"),
+        Mistake("Applying a review that is not approved", "apply {review}"),
+        Mistake("Applying a review that is not there", "apply rv_none"),
         Mistake("A folder that is in use", "review checkout {review} ."),
         Mistake("A check that there is not", "checks log {review} tests"),
-        Mistake("Withdrawing what nobody approved", "review withdraw {review} --reason 'Too early'"),
+        Mistake("Withdrawing an approval that was not given", "review withdraw {review} --reason 'Too early'"),
         Mistake("The screen without a terminal", "review screen"),
     ),
     "Who and where": (
-        Mistake("Nobody said who they are, and asks", "me", environment=STRANGER),
+        Mistake("Asking for one's own name without one", "me", environment=STRANGER),
         Mistake("An empty name", "me ' '"),
         Mistake("A name with a line break", "me 'al\nice'"),
         Mistake("An agent takes a person's name", "me mallory", environment=AGENT),
@@ -114,7 +114,7 @@ MISTAKES: dict[str, tuple[Mistake, ...]] = {
         Mistake("A project is misspelt, for a cycle", "cycle start 'login page' --project shpo"),
         Mistake("A project is misspelt, for the gate", "gate on --project shpo"),
         Mistake("A project is misspelt, for a change", "submit -m 'Retry uploads' --project shpo"),
-        Mistake("A project that nobody knows", "inbox show --project warehouse"),
+        Mistake("A project that is unknown", "inbox show --project warehouse"),
         Mistake("A folder that is not there", "project add nowhere"),
         Mistake("A folder that is no repository", "project add .", folder="elsewhere"),
         Mistake("A name that another folder has", "project add . --name shop", folder="unregistered"),
@@ -142,13 +142,13 @@ MISTAKES: dict[str, tuple[Mistake, ...]] = {
         Mistake("A time that is none", "token create ada --role reviewer --days soon"),
     ),
     "The gate": (
-        Mistake("A commit that nobody approved", "gate check --commit HEAD"),
+        Mistake("A commit without an approval", "gate check --commit HEAD"),
         Mistake("Two contents at once", "gate check --staged --commit HEAD"),
         Mistake("An agent overrides", "gate override -m 'In a hurry'", environment=AGENT),
-        Mistake("Nobody is at a terminal", "gate override -m 'In a hurry'"),
+        Mistake("An override without a terminal", "gate override -m 'In a hurry'"),
         Mistake("A branch that git does not take", "gate on --yes --branch 'a b'"),
         Mistake("A range that is none for an audit", "audit nothing..HEAD"),
-        Mistake("Rolling back what was not committed", "rollback {review}"),
+        Mistake("Rolling back a review that was not committed", "rollback {review}"),
         Mistake("Trusting where there is nothing", "trust"),
         Mistake("An agent trusts", "trust", environment=AGENT, folder="loose"),
     ),

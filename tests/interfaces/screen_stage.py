@@ -50,7 +50,7 @@ class Stage:
         return "\n".join("".join(segment.text for segment in strip).rstrip() for strip in strips)
 
     async def until(self, condition: Callable[[str], bool], what: str) -> str:
-        """Wait until the screen is so; what is on it then."""
+        """Wait until the screen is so; its text then."""
         deadline = time.monotonic() + SHOWN_SECONDS
         while not condition(self.text):
             assert time.monotonic() < deadline, f"never {what}:\n{self.text}"

@@ -36,7 +36,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WatchedBroker]:
 
 @pytest.fixture
 def owner(broker: WatchedBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Inside:
-    """The command line of whoever runs the broker, in a project of their own."""
+    """The command line of the person who runs the broker, in a project of their own."""
     return owners_desk(broker.url, broker.data_dir, tmp_path, monkeypatch)
 
 
@@ -301,7 +301,7 @@ def test_who_may_not_in_gets_no_address(owner: Inside, elsewhere: Environment) -
 
 
 def test_programs_that_are_started_from_here_do_not_get_the_token(tmp_path: Path, elsewhere: Environment) -> None:
-    """A broker that a bridge starts outlives it, and is nobody's who has a token for another."""
+    """A broker that a bridge starts outlives it, and does not belong to the holder of a token for another broker."""
     code = "from tandem.bridge.keys import without_secrets; print(sorted(without_secrets()))"
     environment = {**os.environ, **elsewhere, "TANDEM_TOKEN": "tdm_x"}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)

@@ -62,7 +62,7 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 
 
 def submitted(tandem: Inside) -> tuple[int, str]:
-    """Put up a change and wait for its verdict; the exit status and what was said."""
+    """Propose a change and wait for its verdict; the exit status and the output."""
     (tandem.cwd / "a.txt").write_text("one\ntwo\nthree\n", "utf-8")
     ended = tandem.run("submit", "-m", "Do it right", "--wait", "--timeout", "60")
     return ended.status, ended.stdout + ended.stderr

@@ -1,4 +1,4 @@
-"""Where the bridge looks for the broker, and what it says when there is none."""
+"""Where the bridge looks for the broker, and its answer when there is none."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def at(port: int) -> str:
 
 
 NOBODY = [at(port) for port in (9, 11, 13, 15, 17, 19)]
-"""Ports at which nobody listens."""
+"""Ports at which no program listens."""
 
 
 def test_all_find_the_same_broker_by_one_rule(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What the bridge sends again after an outage, and what it never repeats."""
+"""The requests that the bridge sends again after an outage, and those that it never repeats."""
 
 from __future__ import annotations
 

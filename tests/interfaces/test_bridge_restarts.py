@@ -87,7 +87,7 @@ def test_a_wait_outlives_the_broker_and_misses_nothing(
     broker.await_waiting(1)
     broker.kill()
     broker.start()
-    # Before the bridge has come back: the event is in the log, and nobody is woken by it.
+    # Before the bridge has come back: the event is in the log, and wakes no waiter.
     broker.ask("claim_review", review_id=review_id, reviewer_id="someone")
     status = received(client)
     assert (status["changed"], status["status"]) == (True, "claimed")
@@ -118,7 +118,7 @@ def test_a_wait_over_a_restart_ends_when_the_time_is_up_that_was_asked_for(
     broker.start()
     status = received(client)
     assert status["changed"] is False
-    # That the repeated call asks for what is left of the time is for a peer to see: test_bridge_repetition.py.
+    # test_bridge_repetition.py shows that the repeated call asks only for the rest of the time.
     assert time.monotonic() - begun >= 2
 
 

@@ -25,7 +25,7 @@ HALF = b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json
 
 
 class Meagre(BrokerProcess):
-    """A broker that may open few files, and imports what it needs itself."""
+    """A broker that may open few files, and does its imports itself."""
 
     def _started(self, stdout: int, stderr: int, *arguments: str) -> subprocess.Popen[bytes]:
         few = f"ulimit -Sn {OPEN_FILES // 4}; ulimit -Hn {OPEN_FILES}"

@@ -1,4 +1,4 @@
-"""Nobody is sent to a broker of another user: one that was not named proves first that it is this user's own."""
+"""No client uses a broker of another user: a broker that was not named first proves that it is this user's own."""
 
 from __future__ import annotations
 

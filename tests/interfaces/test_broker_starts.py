@@ -50,7 +50,7 @@ class User:
         return Ended(ended.returncode, ended.stdout, ended.stderr)
 
     def up(self, *options: str) -> dict[str, Any]:
-        """Start a broker in the background; what it says of itself."""
+        """Start a broker in the background; its report of itself."""
         return self.run("up", "--background", "--json", *options).data
 
     def status(self) -> dict[str, Any]:
@@ -109,7 +109,7 @@ def test_a_start_without_options_has_those_of_the_last_run(user: User, start: st
         wait_for(lambda: user.status()["running"])
     assert user.status()["url"] == f"http://localhost:{user.port}"
     assert user.run("down").status == 0
-    # What the person writes down counts more than what they once said.
+    # The person's configuration file counts more than an earlier option.
     (user.folder / "config").mkdir()
     (user.folder / "config" / "config.toml").write_text("host = '127.0.0.1'\n", "utf-8")
     assert user.up()["url"] == f"http://127.0.0.1:{user.port}"
@@ -364,7 +364,7 @@ def test_p12_mcp_answers_soon_beside_a_broker_that_hangs_and_says_what_is_wrong(
 
 
 def answered_soon(client: BridgeProcess) -> dict[str, Any]:
-    # How long a process takes to start is not what is measured.
+    # The start of the process is not measured.
     client.call("ping")
     began = time.monotonic()
     asked = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": CLIENT}

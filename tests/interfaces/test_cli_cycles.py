@@ -1,4 +1,4 @@
-"""Hand-off cycles by commands alone: the whole way, what is shown of it, waiting, and what is refused."""
+"""Hand-off cycles by commands alone: the whole way, its display, waiting, and refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys at the command line: made and shown once, given from where nobody else can read them, and never leaked."""
+"""Keys at the command line: made and shown once, read from places that no one else can read, and never leaked."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def test_no_key_reaches_a_log_or_standard_error(tandem: Inside, broker: WatchedB
     said = [
         tandem.run("session", "open", "codex", "--psk-file", str(tmp_path / "key")),
         tandem.run("session", "open", "gemini", TANDEM_PSK=keys["codex"]),
-        tandem.run("session", "open", "nobody", TANDEM_PSK=OWN_KEY),
+        tandem.run("session", "open", "unknown", TANDEM_PSK=OWN_KEY),
         tandem.run("cycle", "init", "--key", "gemini=env:MINE", MINE=OWN_KEY),
-        tandem.run("cycle", "rotate", "nobody", "--key", "env:MINE", MINE=OWN_KEY),
+        tandem.run("cycle", "rotate", "unknown", "--key", "env:MINE", MINE=OWN_KEY),
         tandem.run("audit", "log", "--json"),
         tandem.run("cycle", "list", "--json"),
     ]
@@ -109,7 +109,7 @@ def test_keys_of_another_project_are_never_overwritten(tandem: Inside, tmp_path:
     refused = tandem.run("cycle", "init", "--write-to", str(tmp_path))
     assert (refused.status, refused.stderr.split(":")[1]) == (1, " CONFIG_INVALID")
     assert (tmp_path / "gemini.psk").read_bytes() == before
-    # Nothing was made that nobody has seen.
+    # No key was made that was not shown.
     assert keys_of(tandem).keys() == {"gemini", "codex"}
 
 

@@ -65,7 +65,7 @@ def tandem(tandem: Inside, broker: WatchedBroker, monkeypatch: pytest.MonkeyPatc
     tandem.run("reviewers", "pause")
     # Those of other projects, too: they count against the pool's limit.
     until("all reviewers have ended", lambda: not sum(pool["active"] for pool in broker_pools(tandem)))
-    # What is left in the queue would have a reviewer started for it during the next test.
+    # A review that is left in the queue would start a reviewer during the next test.
     for review in tandem.run("review", "list", "--status", "pending", "--json").data["reviews"]:
         tandem.run("review", "close", review["review_id"])
     assert tandem.run("reviewers", "resume").status == 0
@@ -81,7 +81,7 @@ def alone(bare: WatchedBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def until(what: str, condition: Callable[[], object]) -> None:
-    """Wait for what comes without our doing."""
+    """Wait for a condition that comes true by itself."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not condition():
         assert time.monotonic() < deadline, f"waited in vain until {what}"
@@ -101,7 +101,7 @@ def broker_pools(tandem: Inside) -> list[dict[str, Any]]:
 
 
 def submitted(tandem: Inside, intent: str, line: str, *options: str) -> tuple[int, str]:
-    """Put up a change to the file; the exit status and what was said."""
+    """Propose a change to the file; the exit status and the output."""
     (tandem.cwd / "a.txt").write_text(f"one\ntwo\n{line}\n", "utf-8")
     ended = tandem.run("submit", "-m", intent, *options)
     return ended.status, ended.stdout
@@ -273,7 +273,7 @@ def test_a_supervisor_elsewhere_reviews_with_the_history_of_the_folder_that_it_i
 ) -> None:
     submitted(alone, "Add three", "three")
     review_id = newest(alone)
-    # As on another machine: what was registered is not there, and its like is in another place.
+    # As on another machine: the registered folder is not there, and a copy is in another place.
     copy = alone.cwd.rename(tmp_path / "copy")
     note = tmp_path / "history"
     wrapped = tmp_path / "wrapped.py"

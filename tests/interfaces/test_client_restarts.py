@@ -20,7 +20,7 @@ CLIENTS = 6
 RESTARTS = 2
 KINDS = ["review_created", "message_sent", "review_closed"]
 AWAY_SECONDS = 0.6
-"""Longer than calls were ever repeated for, of which nobody knew that there was a broker."""
+"""Longer than any call was ever repeated without knowing that there was a broker."""
 
 
 @pytest.mark.parametrize("how", ["stopped", "killed"])

@@ -1,4 +1,4 @@
-"""What a client leaves half-sent, or sends too much of, keeps nobody else out."""
+"""A client that leaves a request half-sent, or sends too much, does not keep others out."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def address() -> AsyncGenerator[Address]:
 
 @pytest.fixture
 async def hasty() -> AsyncGenerator[Address]:
-    """A server that is soon out of patience, too: only for what is late on purpose."""
+    """A server that is soon out of patience, too: only for requests that are late on purpose."""
     async with serving(0.5) as found:
         yield found
 

@@ -25,7 +25,7 @@ META = mcp_message(MODERN, "tools/call", {})["params"]["_meta"]
 BOTH = [HANDSHAKE, MODERN]
 REVISIONS = [None, "2024-11-05", "2025-03-26", HANDSHAKE, "2025-11-25", MODERN]
 VARIATIONS: dict[str, list[Any]] = table("mcp_variations", Path(__file__).parent)
-"""What may be otherwise with a call; an envelope is of the newest revision only."""
+"""Variations of a call; an envelope is of the newest revision only."""
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Calls that take their time: kept alive, answered late, and cancelled when nobody waits any more."""
+"""Calls that take their time: kept alive, answered late, and cancelled when no one waits any more."""
 
 from __future__ import annotations
 

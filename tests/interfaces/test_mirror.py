@@ -1,4 +1,4 @@
-"""A broker that keeps a mirror of a project's repository, which nobody has as a folder on its machine."""
+"""A broker that keeps a mirror of a project's repository, which is no folder on its machine."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_p2_a_change_on_a_pushed_base_is_validated_in_the_mirror(machine: Machin
     made = machine.submit()
     assert (made["validated"], made["digest"]) == (True, machine.committed_digest())
     whole = rita.do("get_round_file", review_id=made["review_id"], path="untouched.txt", side="after")
-    assert whole["lines"] == ["nobody's business"]
+    assert whole["lines"] == ["not touched"]
 
 
 def test_p2_a_base_that_was_pushed_just_now_is_fetched(machine: Machine, rita: Bearer) -> None:
@@ -156,7 +156,7 @@ def test_without_the_forge_what_is_here_is_still_used(
     assert (made["validated"], made["digest"]) == (True, machine.committed_digest())
     claim = rita.do("claim_review", reviewer_id="rita", review_id=made["review_id"])
     assert claim["applies_to_head"] is None
-    # Of what is not here nobody knows: it may have been pushed.
+    # The broker cannot judge a commit that is not here: it may have been pushed.
     unknown = git(machine.root, "rev-parse", "HEAD").strip()
     diff = "--- a/a.txt\n+++ b/a.txt\n@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n"
     proposal = {"project": owner.project, "intent": "it", "agent_type": "x", "diff": diff}
@@ -302,7 +302,7 @@ class Guarded:
     """A forge that lets known keys in, over ssh.
 
     Attributes:
-        folder: What it is told is here.
+        folder: Holds its keys and the id of its process.
         url: Its repository.
         path: The `PATH` with which it is reached.
     """
@@ -348,7 +348,7 @@ def await_line(file: Path) -> str:
 
 
 def run(broker: BrokerProcess, *arguments: str) -> Ended:
-    """A command of whoever runs the broker, in a folder that is no repository."""
+    """A command of the person who runs the broker, in a folder that is no repository."""
     environment = {"TANDEM_DATA_DIR": str(broker.data_dir), "TANDEM_BROKER": broker.url}
     return finish(Shell(broker.url, broker.folder).start(*arguments, **environment))
 
@@ -469,7 +469,7 @@ def test_checks_run_on_a_round_of_a_mirror(tmp_path: Path) -> None:
         ended = project.ended(made["review_id"], project="far")
         assert {name: one["status"] for name, one in ended.items()} == {"reads": "passed"}, ended
         assert "line 1" in project.do("get_check_log", project="far", review_id=made["review_id"], name="reads")["log"]
-        # Of a mirror that never was there nobody knows the checks.
+        # The checks of a mirror that never was there are unknown.
         body = json.dumps({"name": "away", "mirror": (tmp_path / "away").as_uri()}).encode()
         away = Path(project.send("register_project", body).json()["data"]["mirror"]["folder"])
         files = [sent("a.txt", b"one\n")]
@@ -507,5 +507,5 @@ def test_a_reviewer_on_a_third_machine_reads_the_whole_tree(machine: Machine, ow
         "inner/moved.txt": [False, "deep\n"],
         "new.txt": [False, "new\n"],
         "pixel.bin": [False, bytes(reversed(range(256))).decode("latin-1")],
-        "untouched.txt": [False, "nobody's business\n"],
+        "untouched.txt": [False, "not touched\n"],
     }

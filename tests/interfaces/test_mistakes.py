@@ -115,7 +115,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Generator[World]:
 
 
 def answered(world: World, mistake: Mistake) -> str:
-    """What was typed and answered, without what differs from run to run."""
+    """The command and its answer, without the parts that differ from run to run."""
     typed = mistake.typed.format_map(world.names)
     environment = {name: value.format_map(world.names) for name, value in mistake.environment.items()}
     ended = world.run(typed, environment, folder=mistake.folder)

@@ -59,12 +59,12 @@ class Pool(Counter):
         return self.broker.folder / "codex"
 
     def becomes(self, mood: str) -> None:
-        """Has the program behave so from now on, and the pool begin anew."""
+        """Have the program behave so from now on, and the pool start again."""
         (self.broker.folder / "mood").write_text(mood)
         self.do("resume_reviewers")
 
     def why(self, reason: str) -> dict[str, Any]:
-        """How a new review stands, once nobody takes it for this reason."""
+        """The status of a new review, once no reviewer takes it for this reason."""
         review = self.ask("approve")
 
         def is_it(status: dict[str, Any]) -> bool:
@@ -107,7 +107,7 @@ def test_a_program_that_is_not_logged_in_says_so_in_its_own_words(pool: Pool) ->
     assert "warning" not in none["message"]
     assert "codex login" in none["remedy"]
     assert (status["next_action"], none["needs_person"]) == ("escalate", True)
-    # Whoever proposes next hears it with the answer.
+    # The next proposer hears it with the answer.
     created = pool.put_up_whole(intent="approve", description="x")
     assert created["no_reviewer"]["reason"] == "not_logged_in"
 

@@ -1,4 +1,4 @@
-"""What a proxy in front says of its clients is believed from those that the settings name, and from nobody else."""
+"""Only a proxy that the settings name is believed about its clients."""
 
 from __future__ import annotations
 

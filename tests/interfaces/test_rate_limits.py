@@ -59,7 +59,7 @@ def test_a_principal_that_sends_too_much_is_told_when_to_go_on_and_nobody_else_i
     assert (error["code"], error["retryable"]) == ("RATE_LIMITED", True)
     assert 0 < error["details"]["retry_after_s"] <= 1
     assert answer.headers["retry-after"] == "1"
-    # The owner, another principal, and nobody's health checks are not.
+    # The owner, another principal, and health checks without a principal are not.
     assert all(owner.raw("list_reviews", {}).status_code == 200 for _ in range(3 * BURST))
     with owner.give("bea", "proposer", bound=True) as bea:
         assert bea.raw("list_reviews", {}).status_code == 200

@@ -1,4 +1,4 @@
-"""Clients on other machines than the broker, which has no repository and gets what it needs with each change."""
+"""Clients on other machines than the broker, which has no repository and gets the needed files with each change."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FILES = {
     "inner/deep.txt": b"deep\n",
     "pixel.bin": bytes(range(256)),
     "gone.txt": b"to be deleted\n",
-    "untouched.txt": b"nobody's business\n",
+    "untouched.txt": b"not touched\n",
 }
 
 
@@ -157,7 +157,7 @@ def test_a_broker_without_the_repository_says_what_it_needs(owner: Bearer) -> No
     refused = owner.plain("create_review", diff=diff, **proposal)["error"]
     assert (refused["code"], refused["details"]["field"]) == ("INVALID_INPUT", "base_files")
     assert "tandem submit" in refused["message"]
-    # What nobody looks at needs nothing, and opens no gate.
+    # A diff that is not validated needs no files, and opens no gate.
     made = owner.plain("create_review", diff=diff, skip_diff_validation=True, **proposal)["data"]
     assert made["digest"] is None
 
@@ -362,12 +362,12 @@ runpy.run_path(program, run_name="__main__")
 @pytest.mark.skipif(sys.platform == "win32", reason="platform: reviewers run in WSL there")
 def test_a_reviewer_on_a_third_machine_reads_the_touched_files(machine: Machine, owner: Bearer, tmp_path: Path) -> None:
     secret = tmp_path / "secret"
-    secret.write_text("nobody's business")
+    secret.write_text("not for reviewers")
     (machine.root / "link").symlink_to(secret)
     git(machine.root, "add", "link")
     git(machine.root, "commit", "--quiet", "--message", "a link")
     edit(machine.root)
-    # A change of the link's own: what stands at its place is still only its text.
+    # A change of the link's own: at its place there is still only its text.
     (machine.root / "link").unlink()
     (machine.root / "link").symlink_to("a.txt")
     seen = reviewed(machine, owner, tmp_path / "third")

@@ -475,7 +475,7 @@ async def test_a_claim_on_what_became_ones_own_can_only_be_released(at: Stage, u
             counter_patch=BETTER,
             claim_generation=claim.claim_generation or 0,
         )
-        # Nobody can tell whether it was its author who accepted it.
+        # It is unknown whether its author accepted it.
         await nameless.accept_counter_patch(review_id, counter_patch_id=given.counter_patch_id or "")
     await at.opened(review_id)
     await at.shows("yours, claim ends", "It is your own")
@@ -524,7 +524,7 @@ async def test_messages_are_sent_answered_and_settled(at: Stage, review_id: str)
     said = {entry.id: entry for entry in (await at.other.get_discussion(review_id)).entries}
     answer = next(entry for entry in said.values() if entry.body == "I see")
     assert (answer.author, answer.resolves) == (PERSON, sent.message_id)
-    # What was refused is still there to be sent.
+    # The refused text is still there to be sent.
     await at.press("m")
     await at.shows("hello?")
 

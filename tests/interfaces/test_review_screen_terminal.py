@@ -41,7 +41,7 @@ class Terminal:
 
     @property
     def text(self) -> str:
-        """What was shown since the last thing that was waited for, without colours and places."""
+        """The output since the last text that was waited for, without colours and places."""
         return _SEQUENCE.sub(b" ", self.shown[self._seen :]).decode("utf-8", "replace")
 
     def until(self, text: str) -> None:

@@ -42,7 +42,7 @@ async def test_pages_keep_no_other_work_waiting_and_end_with_their_client() -> N
 
 @pytest.mark.anyio
 async def test_p12_a_page_that_has_begun_ends_with_its_client() -> None:
-    """A thread cannot be stopped: the page looks by itself, wherever it looks at what it may cost."""
+    """A thread cannot be stopped: the page itself checks for its client, wherever it checks its budget."""
     has_begun, has_ended = Event(), Event()
 
     def page() -> None:

@@ -21,7 +21,7 @@ class NoProjects:
     """What the dispatcher wants to know of projects, where there are none."""
 
     async def learn(self, *candidates: str | None) -> None:
-        """Nothing is to be learned."""
+        """Learn nothing."""
 
 
 @dataclass
@@ -78,7 +78,7 @@ class ByReview(ProjectRequest):
 
 
 class Discussion(ByReview):
-    """What was said."""
+    """The messages of a review."""
 
     limit: Annotated[int, Field(ge=1)] = 50
 
@@ -102,7 +102,7 @@ class Administer(Request):
 
 @dataclass(frozen=True)
 class Said:
-    """What was said, and by whom."""
+    """A message, and its speaker."""
 
     text: str
     role: str | None
