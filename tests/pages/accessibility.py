@@ -22,7 +22,7 @@ def assert_accessible(page: Page, *, colours_only: bool = False) -> None:
 
     Args:
         page: The page.
-        colours_only: Leaves out what is the same in every theme.
+        colours_only: Checks only the rules whose result depends on the theme.
     """
     # Given as a script of the debugger, which the page's Content-Security-Policy does not concern.
     page.evaluate(_axe())

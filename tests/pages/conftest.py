@@ -92,7 +92,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     """One broker, on SQLite, for all tests that need no more than a project of their own."""
     with BrokerProcess(tmp_path_factory.mktemp("broker")) as started:
         yield started
-        # P8: whatever people did on the pages, the log tells.
+        # P8: the log has every act of people on the pages.
         started.assert_intact()
 
 

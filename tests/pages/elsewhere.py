@@ -47,7 +47,7 @@ def serving_elsewhere() -> Generator[Elsewhere]:
             self.wfile.write(body)
 
         def log_message(self, format: str, *_: Any) -> None:
-            """Nobody reads it."""
+            """Write no log."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         server.daemon_threads = True

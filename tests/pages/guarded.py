@@ -63,7 +63,7 @@ class Guarded:
 
     def put_up(self, project: str | None = None, **content: Any) -> str:
         """A new review; its id."""
-        content = {"description": "What is to be done.", **PROPOSAL, **content}
+        content = {"description": "A task.", **PROPOSAL, **content}
         return self.do("create_review", project=project or fresh_project(), **content)["review_id"]
 
     def status(self, review_id: str) -> dict[str, Any]:

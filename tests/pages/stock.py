@@ -76,7 +76,7 @@ People see how far an upload is.
 
 ## Tasks
 
-1. `GET /uploads/{id}/progress` answers what was sent.
+1. `GET /uploads/{id}/progress` answers with the bytes that were sent.
 2. The bar asks twice a second.
 
 | task | who |
@@ -88,7 +88,7 @@ People see how far an upload is.
 
 @dataclass(frozen=True)
 class Stock:
-    """What was put in.
+    """The broker's content.
 
     Attributes:
         url: The broker's.

@@ -52,7 +52,7 @@ WIDTHS = (320, 390, 1024, 1280, 1440, 2560)
 SCHEMES: tuple[Scheme, ...] = ("light", "dark")
 ONE_ROW = 50
 """What the head of a page is lower than, in pixels."""
-# The same page in another form: one look of axe is enough, and nobody needs three pictures.
+# The same page in another form: one check by axe is enough, and one picture instead of three.
 FORMS = ("review-split", "review-since", "review-without-whitespace", "text-source", "text-changes", "nowhere")
 _HIGHEST_ROW = 250
 _MOST_LINKS = 300

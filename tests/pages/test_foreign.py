@@ -45,7 +45,7 @@ def elsewhere() -> Iterator[Elsewhere]:
 
 @pytest.fixture
 def reckless(windows: Windows) -> Page:
-    """Ada's window, in which she opens whatever she comes upon; what the browser says of it is no trouble of ours."""
+    """Ada's window, in which she opens any page that she finds; the browser's complaints about it are expected."""
     windows.allow(r"^console error", r"^request to another host: GET http://[a-z0-9.]+:\d+/")
     return windows.open("ada")
 

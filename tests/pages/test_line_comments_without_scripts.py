@@ -24,7 +24,7 @@ def plain(windows: Windows, shop: Desk, review: str, person: str | None = "ada",
 
 
 def comments(shop: Desk, review: str) -> list[tuple[str, int, str]]:
-    """What was said about lines."""
+    """The findings on lines."""
     found = [entry for entry in shop.discussion(review) if entry["kind"] == "finding"]
     return [(entry["file"], entry["line"], entry["body"]) for entry in found]
 
@@ -55,7 +55,7 @@ def test_comments_on_several_lines_and_a_verdict(windows: Windows, shop: Desk, a
     axe(scripted)
     write(page, "Finding", "Why *better*?", "Send the finding")
 
-    # Back at the line, with what was said below it.
+    # Back at the line, with the finding below it.
     expect(page).to_have_url(re.compile(r"/reviews/[^/]+#thread-"))
     expect(page.locator("table.diff .thread").get_by_text("Why better?")).to_be_visible()
     line(page, 2, side="before").click()

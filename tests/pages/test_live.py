@@ -1,4 +1,4 @@
-"""P6 on the pages: a window misses nothing, whatever happens to its broker, and windows share one connection."""
+"""P6 on the pages: a window misses nothing when its broker ends or restarts, and windows share one connection."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def test_p6_a_window_goes_on_after_its_broker_was_killed_and_started_again(
         broker.start()
         # Before the window is back, so that no event of it is heard as it happens.
         with Desk(broker.url, project) as desk:
-            review = desk.put_up(intent="Put up meanwhile")
+            review = desk.put_up(intent="Proposed meanwhile")
         expect(page.get_by_role("status")).to_have_text("live")
-        expect(page.get_by_role("region", name="Unclaimed")).to_contain_text("Put up meanwhile")
+        expect(page.get_by_role("region", name="Unclaimed")).to_contain_text("Proposed meanwhile")
         with Desk(broker.url, project) as desk:
             desk.claim(review, "rita")
         expect(page.get_by_role("region", name="Waiting on others")).to_contain_text("Being reviewed: rita")
@@ -155,7 +155,7 @@ class Held:
             self._page.wait_for_timeout(20)  # only so are requests seen meanwhile
 
     def go_on(self) -> None:
-        """Send what was kept back."""
+        """Send the requests that were kept back."""
         self.is_asked_for()
         self._goes_on = True
         for route in self._routes:

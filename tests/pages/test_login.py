@@ -33,7 +33,7 @@ def ada(guarded: Guarded) -> Issued:
 
 @pytest.fixture
 def stranger(guarded: Guarded) -> Iterator[httpx.Client]:
-    """A browser that nobody has logged in."""
+    """A browser that is not logged in."""
     with guarded.client() as client:
         yield client
 
@@ -69,7 +69,7 @@ def test_the_login_page_is_accessible_and_fits(doors: Windows, axe: Check, shot:
 
 
 def in_both_themes_and_widths(page: Page, name: str, axe: Check, shot: Shot) -> None:
-    """A page is accessible and fits; what is the same in every theme is looked at once."""
+    """A page is accessible and fits; rules that do not depend on the theme are checked once."""
     axe(page)
     for scheme in SCHEMES:
         page.emulate_media(color_scheme=scheme)
@@ -167,7 +167,7 @@ def test_the_cookie_holds_no_token_and_no_script_or_other_site_gets_it(
     with guarded.client() as behind_tls:
         behind_tls.headers["host"] = "team.example"
         assert cookie_of(post(behind_tls, "/login", {"origin": "https://team.example"}, token=ada.token))["secure"]
-        # Nobody but a proxy that the settings name is believed this (tests/interfaces/test_proxies.py).
+        # Only a proxy that the settings name is believed this (tests/interfaces/test_proxies.py).
         by_link = behind_tls.get(guarded.link(ada.token), headers={"x-forwarded-proto": "https"})
         assert not cookie_of(by_link)["secure"]
 
@@ -238,7 +238,7 @@ def test_a_login_its_link_and_its_end_count_at_every_node_and_after_a_restart(
 def test_a_link_logs_in_once(guarded: Guarded, stranger: httpx.Client, ada: Issued) -> None:
     link = guarded.link(ada.token)
     assert ada.token not in link
-    # Whoever only looks what is there uses nothing up; and no other site sends a person through it.
+    # A HEAD request does not use the link up; and no other site sends a person through it.
     assert stranger.head(link).status_code == httpx.codes.OK
     sent = stranger.get(link, headers={"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"})
     assert (sent.status_code, is_in(stranger)) == (FORBIDDEN, False)
@@ -277,7 +277,7 @@ def test_the_owner_logs_in_by_a_link_and_is_asked_for_a_name_once(
 
 
 def test_the_owners_login_ends_with_the_broker_and_that_of_a_token_does_not(start_broker: StartBroker) -> None:
-    """Whoever sits on the port while no broker runs is sent the cookies of open pages."""
+    """A program that takes the port while no broker runs is sent the cookies of open pages."""
     broker = start_broker(auth="token")
     first = Guarded(broker)
     ada = first.issue("ada")

@@ -48,7 +48,7 @@ def test_a_page_on_another_port_is_not_sent_the_login(doors: Windows, guarded: G
     got = [headers for path, headers in elsewhere.heard if path == "/bait"]
     assert len(got) == len(HERE)
     for headers in got:
-        # Whatever it was sent, by whatever name it asks: it is nobody.
+        # The cookies that it was sent log it in under none of the names.
         for name in (*HERE, home.host):
             stolen = {"cookie": headers.get("cookie", ""), "host": f"{name}:{home.port}"}
             answer = httpx.get(f"{guarded.url}/queue", headers=stolen, trust_env=False)
@@ -67,7 +67,7 @@ def test_a_token_that_is_pasted_under_this_machines_name_leads_to_the_persons_ow
         write(page, "Access token", ada.token, "Log in")
         expect(page).to_have_url(f"{guarded.home(ada.token)}/queue?status=closed")
         expect(page.get_by_role("heading", name="Queue")).to_be_visible()
-        page.goto("/queue")  # under 127.0.0.1 nobody is logged in
+        page.goto("/queue")  # under 127.0.0.1 she is not logged in
         expect(page.get_by_role("heading", name="Log in")).to_be_visible()
 
 

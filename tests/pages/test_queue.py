@@ -110,15 +110,15 @@ def test_a_review_goes_from_your_turn_to_others_and_away_while_one_looks_on(page
 def test_what_ada_holds_or_put_up_is_hers_when_it_is_her_turn(page: Page, shop: Desk):
     held = shop.put_up(intent="Held by Ada")
     shop.claim(held, "ada")
-    asked = shop.put_up(intent="Put up by Ada", proposer_id="ada")
+    asked = shop.put_up(intent="Ada's change", proposer_id="ada")
     shop.claim(asked, "rita")
     shop.say(asked, "reviewer", "Why?", reviewer_id="rita")
-    shop.put_up(intent="Put up by Ada, in the queue", proposer_id="ada")
+    shop.put_up(intent="Ada's change, in the queue", proposer_id="ada")
     page.goto(f"/?project={shop.project}")
     yours = page.get_by_role("region", name="Needs you").get_by_role("listitem")
     expect(yours).to_have_count(2)
     expect(yours.filter(has_text="Held by Ada")).to_contain_text("Your verdict is asked for")
-    expect(yours.filter(has_text="Put up by Ada")).to_contain_text("A question to you")
+    expect(yours.filter(has_text="Ada's change")).to_contain_text("A question to you")
     others = page.get_by_role("region", name="Unclaimed").get_by_role("listitem")
     expect(others.filter(has_text="in the queue")).to_have_count(1)
 
@@ -268,7 +268,7 @@ def test_the_title_of_every_page_counts_what_needs_the_person(
         expect(other).to_have_title("(1) Who are you? · Tandem")
 
 
-# Headless browsers show no notifications; the page's own words to the browser are what is kept.
+# Headless browsers show no notifications; the page's calls to the browser are recorded.
 _RECORD = """
 window.shown = [];
 window.Notification = class extends EventTarget {

@@ -1,4 +1,4 @@
-"""Acting on a review: claim, comment on lines, decide; what is offered to whom; without a script, too."""
+"""Acting on a review: claim, comment on lines, decide; the buttons that each person gets; without a script, too."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_who_holds_it_and_why_nothing_else_is_offered(page: Page, shop: Desk, wi
     own.goto(f"/reviews/{other}")
     expect(own.locator("#acts").get_by_text("It is your own: somebody else gives the verdict.")).to_be_visible()
 
-    # Nor to whoever revised it, when a counter-patch to that is accepted by the proposer.
+    # Nor to the author of a revision, when the proposer accepts a counter-patch to it.
     shop.revise(other, proposer_id="mallory", diff=edited(text="great"))
     given = shop.verdict(other, "changes_requested", shop.claim(other), counter_patch=edited(text="best"))
     shop.accept(other, given["counter_patch_id"])
@@ -288,7 +288,7 @@ def test_a_double_click_sends_once(page: Page, shop: Desk) -> None:
     page.get_by_label("Your verdict on round 1").fill("Once.")
     page.get_by_role("button", name="Comment", exact=True).dblclick()
     expect(page.locator("#stream").get_by_text("Once.")).to_be_visible()
-    # Whatever the second click did has been answered when a later act is.
+    # Once a later act is answered, the second click has been answered, too.
     page.get_by_role("button", name="Release").click()
     expect(page.get_by_text("It is not claimed yet.")).to_be_visible()
     assert shop.kinds(review).count("verdict_comment") == 1

@@ -104,7 +104,7 @@ def test_checks_are_shown_as_they_run_and_their_logs_when_they_are_opened(
 def test_who_approves_reads_that_the_gate_stays_closed_and_runs_the_check_again(
     page: Page, project: Checked, tmp_path: Path, axe: Check, shot: Shot
 ) -> None:
-    mended = tmp_path / "mended"
+    mended = tmp_path / "fixed"
     project.have(
         check("tests", f"import os; exit(not os.path.exists({str(mended)!r}))"), check("lint", ""), unconfined=True
     )

@@ -42,7 +42,7 @@ def test_viewed_files_are_folded_in_every_window(page: Page, shop: Desk, repo: S
     for window in (page, other):
         expect(window.get_by_role("checkbox", name="a.txt")).not_to_be_checked()
         expect(window.locator('.file[data-path="a.txt"] table')).to_be_visible()
-    # A new round is to be looked at anew.
+    # The files of a new round are not viewed yet.
     page.get_by_role("checkbox", name="a.txt").click()
     expect(page.get_by_text("1 of 6 viewed")).to_be_visible()
     shop.revise(review, diff=every_kind(repo).replace("a better", "the best"))
@@ -89,7 +89,7 @@ def test_files_that_come_into_view_while_the_broker_is_away_are_loaded_when_it_i
         broker.start()
         expect(last.locator("table.diff")).to_be_visible()
         expect(page.get_by_text("Not loaded")).to_have_count(0)
-        # It says what it does, before and after.
+        # It names its action, before and after.
         expect(fold).to_have_attribute("aria-expanded", "true")
         fold.click()
         expect(last.locator("table.diff")).to_be_hidden()
@@ -137,7 +137,7 @@ CHANGED = 20
 """Lines that are replaced in each."""
 LOADED_SECONDS = 60
 
-# One step a frame, each shorter than what is loaded ahead, so that every file is near the window once.
+# One step a frame, each shorter than the distance that is loaded ahead, so that every file is near the window once.
 _SCROLL = """
 () => new Promise((done) => {
   const step = () => {
@@ -181,7 +181,7 @@ def test_a_page_of_300_files_is_accessible(page: Page, shop: Desk, repo: Sandbox
 
 
 def test_p12_a_page_lists_some_of_very_many_files_and_leads_to_the_others(page: Page, shop: Desk) -> None:
-    """Nobody approves what was never listed for them: beside Approve it says how many files there are, and where."""
+    """No one approves files that were not listed for them: beside Approve are the number of files, and a link."""
     rest = 5
     diff = "".join(new_file(f"src/{number:05}.py", f"value = {number}") for number in range(MOST_FILES + rest))
     review = shop.put_up(diff=diff)

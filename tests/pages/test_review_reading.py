@@ -1,4 +1,4 @@
-"""Reading a review: what it says of itself, and its diff."""
+"""Reading a review: its head, and its diff."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_every_kind_of_file_is_told_for_what_it_is(page: Page, shop: Desk, repo:
     assert page.locator('.file[data-path="old name.txt"]').count() == 0
     assert "binary content" in file("logo.png")
     assert "100644 (file) → 100755 (program)" in file("tool.sh")
-    # Within a line that was changed, only what is new in it is marked.
+    # Within a line that was changed, only the new words are marked.
     changed = page.locator('.file[data-path="a.txt"]')
     expect(changed.locator("tr.added ins")).to_have_text(re.compile("^a better ?$"))
     # The tree leads to each of them.
@@ -140,7 +140,7 @@ def test_findings_stand_below_their_lines(page: Page, shop: Desk, repo: Sandbox)
     file = page.locator('.file[data-path="long.py"]')
     below = file.locator("tr:has(a[data-line='20']):not(.deleted) + tr.threads")
     expect(below).to_contain_text("Why this number?")
-    # What was said on lines that the diff leaves out, or on the file, stands above its lines.
+    # Findings on lines that the diff leaves out, or on the file, stand above its lines.
     expect(file.locator(".unplaced")).to_contain_text(["A word on all of it.", "Line 60:"])
     expect(page.locator("#findings-above")).to_contain_text("A word on the whole change.")
     expect(page.locator("#file-tree")).to_contain_text("3 findings")
@@ -206,7 +206,7 @@ def test_the_keyboard_goes_through_a_change(page: Page, shop: Desk, repo: Sandbo
 
 
 def test_on_a_narrow_and_on_a_wide_window(windows: Windows, shop: Desk, repo: Sandbox, axe: Check, shot: Shot) -> None:
-    review = shop.put_up(diff=every_kind(repo), description="What it is for.")
+    review = shop.put_up(diff=every_kind(repo), description="Its purpose.")
     narrow = windows.open(width=360, height=740, scheme="dark")
     wide = windows.open(width=2560, height=1300)
     for page in (narrow, wide):

@@ -1,4 +1,4 @@
-"""What the broker refuses on a review's page: said with what to do next, and what was typed is still there."""
+"""Refusals on a review's page: each says what to do next, and keeps the typed text."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BODY_LIMIT_BYTES = 400_000
 
 
 def refusal(page: Page, words: str) -> Locator:
-    """What stands beside the form that was refused."""
+    """The refusal beside the form that was refused."""
     return page.locator(".acts-refusal").filter(has_text=words)
 
 
@@ -44,7 +44,7 @@ def test_nobody_decides_on_their_own(windows: Windows, shop: Desk, axe: Check) -
     page = windows.open("ada")
     review = shop.put_up(diff=edited())
     given = shop.verdict(review, "comment", shop.claim(review, "ada"), counter_patch=edited(text="better"))
-    # Nobody says that it was somebody else.
+    # The call does not say that it was somebody else.
     shop.do("accept_counter_patch", review_id=review, counter_patch_id=given["counter_patch_id"])
     kinds = shop.kinds(review)
     page.goto(f"/reviews/{review}")

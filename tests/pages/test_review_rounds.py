@@ -28,7 +28,7 @@ def test_what_is_new_since_an_earlier_round(page: Page, shop: Desk, repo: Sandbo
     expect(diff).to_contain_text("value_20 = first")
     expect(diff.locator("tr.deleted").first).to_contain_text("value_20 = first")
     expect(diff.locator("tr.added").first).to_contain_text("value_20 = second")
-    # What is between is what the round leaves, so it can be opened here, too.
+    # The lines between are those that the round leaves, so they can be opened here, too.
     page.get_by_role("link", name="Show 73 unchanged lines").click()
     expect(diff).to_contain_text("value_50 = 50")
     page.keyboard.type("[[")
@@ -52,7 +52,7 @@ def test_a_new_round_is_told_and_takes_nothing_away(page: Page, shop: Desk, repo
     expect(page.locator("table.diff tr.added").first).to_contain_text("value_20 = second")
     expect(page.locator("table.diff tr.deleted").first).to_contain_text("value_20 = first")
     expect(field).to_have_value("What I was about to say")
-    # The round before is still what it was, with everything that leads on from it.
+    # The round before is unchanged, with everything that leads on from it.
     page.goto(f"/reviews/{review}?round=1")
     page.get_by_role("link", name="Show what follows").click()
     expect(page.locator("table.diff")).to_contain_text("value_120 = 120")
@@ -80,7 +80,7 @@ def test_a_plan_is_read_as_a_document(page: Page, shop: Desk, axe: Check, shot: 
     expect(contents.get_by_role("link")).to_have_text(["The plan", "Steps", "Risks"])
     contents.get_by_role("link", name="Risks").click()
     expect(page.get_by_role("heading", name="Risks")).to_be_in_viewport()
-    page.keyboard.press("Home")  # what has scrolled below the bar counts as too small
+    page.keyboard.press("Home")  # a target that has scrolled below the bar counts as too small
     expect(page.get_by_role("heading", name="A plan")).to_be_in_viewport()
     axe(page)
     shot(page, "review-plan")

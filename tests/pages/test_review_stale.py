@@ -18,7 +18,7 @@ TYPED = "It took long to write this."
 
 
 def outdated(page: Page, shop: Desk) -> str:
-    """A review that Ada holds, on a page where she has typed something; what comes by itself is held back."""
+    """A review that Ada holds, on a page where she has typed something; live updates are blocked."""
     page.route("**/events*", lambda route: route.abort())
     review = held(page, shop)
     page.get_by_label("Your verdict on round 1").fill(TYPED)

@@ -93,7 +93,7 @@ def test_what_cannot_be_seen_is_named_beside_approve_and_opens(
     sent = page.locator('.file[data-path="as-binary.txt"]')
     sent.scroll_into_view_if_needed()
     expect(sent.locator("tr.added")).to_contain_text("smuggled")
-    # At once, and not by the key, after which the page is on its way there: what stands still is looked at.
+    # At once, and not by the key, after which the page still scrolls: axe checks a page that stands still.
     page.evaluate("scrollTo({top: 0, behavior: 'instant'})")
     page.wait_for_function("scrollY === 0")
     axe(page)

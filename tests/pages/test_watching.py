@@ -30,7 +30,7 @@ def test_events_come_by_themselves_are_filtered_and_resumed(page: Page, shop: De
     expect(rows.nth(1)).to_contain_text("message sent")
     page.goto(f"/activity?review_id={review}&kind=review_claimed")
     expect(rows).to_have_count(2)
-    # Later, and from the same place: what came meanwhile, in order.
+    # Later, and from the same place: the events since then, in order.
     shop.do("release_claim", review_id=review, claim_generation=shop.status(review)["claim_generation"])
     page.goto(place)
     expect(rows).to_have_count(3)

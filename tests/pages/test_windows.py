@@ -1,4 +1,4 @@
-"""The windows notice what must not happen in them, and axe what is not accessible: other tests stand on that."""
+"""The windows report forbidden events, and axe reports inaccessible elements: other tests rely on that."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who sits at the browser is asked once, and nobody else can answer for them."""
+"""The person at the browser is asked once for their name, and no one else can answer for them."""
 
 from __future__ import annotations
 

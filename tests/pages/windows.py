@@ -1,4 +1,4 @@
-"""Windows of a real Chromium on the broker's pages, and what must not happen in any of them."""
+"""Windows of a real Chromium on the broker's pages, and the errors and requests that no window may have."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ _OWN_SCHEMES = {"about", "blob", "data"}
 class Windows:
     """Opens windows, each with cookies and storage of its own, and collects what went wrong in all of them.
 
-    A new process of the browser, which reads all scripts and styles first, costs twice as much as the page that is to
-    be shown. A window is therefore made empty when a test is done with it, and opened by the next one: without
-    cookies, storage, routes and further pages. What a test adds to a page besides (scripts, listeners) would stay, and
-    is for brokers of the test's own.
+    A new process of the browser, which reads all scripts and styles first, costs twice as much as the page itself. A
+    window is therefore made empty when a test is done with it, and opened by the next one: without cookies, storage,
+    routes and further pages. Other additions of a test to a page (scripts, listeners) would stay, and are for brokers
+    of the test's own.
 
     Args:
         browser: The browser.
@@ -77,7 +77,7 @@ class Windows:
         url: str | None = None,
         at: str | None = None,
     ) -> Page:
-        """A window of somebody who has said their name before, or of nobody, perhaps at a page."""
+        """A window of somebody who has said their name before, or of a stranger, perhaps at a page."""
         kind = (url or self.url, javascript)
         free = (self._kept or {}).get(kind)
         page = free.pop() if free else self._new_page(*kind)
@@ -113,7 +113,7 @@ class Windows:
         self._dialogs_are_accepted = True
 
     def close(self) -> None:
-        """Close them all, or make them empty; what they have to tell is told by then."""
+        """Close them all, or make them empty; all their reports have arrived by then."""
         # What a test has typed and not sent is not asked about.
         self.accept_dialogs()
         for page, kind in self._pages:
@@ -143,7 +143,7 @@ class Windows:
                 if other != page:
                     other.close()
             page.unroute_all()
-            # A document of the broker's own keeps the process, and whatever the page before wrote as it went is there.
+            # A document of the broker's own keeps the process, and the last writes of the page before have arrived.
             page.goto(f"{url}/static/0/icon.svg")
             if javascript:
                 page.evaluate("localStorage.clear(), sessionStorage.clear()")
