@@ -78,7 +78,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
             for words in executed[before:]:
                 try:
                     played.add(form_of(words).essence)
-                except Exception:  # noqa: BLE001 - what was typed wrongly on purpose is no form
+                except Exception:  # noqa: BLE001 - a deliberate typing mistake is no form
                     continue
             missing = [line for line in wanted if not any(covers(one, form_of_line(line)) for one in played)]
         assert missing == [], f"elsewhere.txt says that {item.nodeid} executes this, and it does not"

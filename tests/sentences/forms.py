@@ -1,4 +1,4 @@
-"""Forms of commands: which command it is and what it is given, as the command line's own parser reads it."""
+"""Forms of commands: the command and its parameters, as the command line's own parser reads them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tandem.cli.table import COMMANDS
 from tandem.cli.tree import TREE
 
 COMMON = frozenset({"--json", "--broker", "--agent", "--timeout"})
-"""Options that say where a command goes, how long it waits and how it prints, not what it does."""
+"""Options that say where a command goes, how long it waits and how it prints, but do not change its action."""
 _NEEDED = {
     "submit": {"intent", "revise"},
     "session open": {"role", "role_option"},
@@ -39,7 +39,7 @@ _OF_THE_PROGRAM = frozenset({"--version", "--install-completion", "--show-comple
 
 @dataclass(frozen=True, order=True)
 class Form:
-    """A command with the names of what it is given, such as `review claim` with `REVIEW_ID` and `--reviewer-id`.
+    """A command with the names of its parameters, such as `review claim` with `REVIEW_ID` and `--reviewer-id`.
 
     Attributes:
         command: Its words.
@@ -61,7 +61,7 @@ class Form:
 
 
 def find_command(words: Sequence[str]) -> tuple[Any, list[str]]:
-    """The command that the words name, and what is left of them.
+    """The command that the words name, and the rest of them.
 
     Raises:
         LookupError: There is none.
@@ -90,13 +90,13 @@ def _root() -> Any:
 
 
 def other_form(words: Sequence[str]) -> Form:
-    """The form of a command of another program: its name, what it is told to do, and its options and variables."""
+    """The form of a command of another program: its name, its verb, and its options and variables."""
     program, *left = (words[0].rpartition("/")[2], *words[1:])
     if program == "make":
         targets = [one for one in left if re.fullmatch(r"[a-z-]+", one)]
         return Form(" ".join([program, *targets]), tuple(sorted({n for n, is_set, _ in _variables(left) if is_set})))
     while program == "git" and left and left[0].startswith(("-", "{")):
-        # Where it runs, or with what, is not what it does.
+        # The folder and the settings do not change the action.
         left = left[2:] if left[0] in {"-C", "-c"} else left[1:]
     verb = list(takewhile(_VERB.fullmatch, left[: _VERBS.get(program, 1)]))
     options = {one.partition("=")[0] for one in left[len(verb) :] if one.startswith("-")} - {"-", "--", "-q", "--quiet"}
@@ -120,7 +120,7 @@ def alternatives(words: Sequence[str]) -> Iterator[list[str]]:
 
 
 def form_of(words: Sequence[str]) -> Form:
-    """The form of a command, without the program's name, as it is typed; what it is given is checked.
+    """The form of a command, without the program's name, as it is typed; its parameters are checked.
 
     Raises:
         LookupError: There is no such command, or something is missing.

@@ -1,4 +1,4 @@
-"""Guides as the stories play them: the lines that a guide has one type, in order, and what it shows of their output.
+"""Guides as the stories play them: the lines that a guide has one type, in order, and the output that it shows.
 
 = docs/guide/checks.md          the lines below that begin with `%` are those of this page, all of them, in order
 % tandem review show {review}   the next line of the page, played; `{review}` stands for what the page has there
@@ -23,7 +23,7 @@ _DIFFERS = re.compile(
     r"\b(?:rv|vd|cp|tok|whk|sv|sess|lock|tdm)_\w*(?:\.\.\.|…)?|\b[0-9a-f]{7,64}\b|/home/ann[^\s:,)]*|…|\.\.\."
     r"|\b[\d.]+(?= (?:s|rows|events|subjects|min)\b)|\b\S{43}$|─+| {2,}"
 )
-"""Parts of what is printed that are not the same twice: ids, digests, places, times; and the widths of columns."""
+"""Parts of an output that are not the same twice: ids, digests, places, times; and the widths of columns."""
 
 
 @dataclass
@@ -32,7 +32,7 @@ class Guide:
 
     Attributes:
         page: Where it is.
-        lines: What is left to type of it, each with what it prints.
+        lines: Its lines that are left to type, each with its output.
         files: Its other blocks that come after the line that was typed last: number of the line, and text.
     """
 

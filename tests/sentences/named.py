@@ -19,7 +19,7 @@ from tests.sentences.forms import is_flag, length_of_path, other_form
 PACKAGE = ROOT / "src" / "tandem"
 MAKEFILE = ROOT / "Makefile"
 HISTORY = {"CHANGELOG.md", "decisions"}
-"""Says what was true once."""
+"""Pages about the past, which may name commands that are gone."""
 Place = Literal["typed", "told", "named"]
 """Where a text has a command: a line to type, a message or text that tells somebody to run it, or running prose."""
 
@@ -38,7 +38,7 @@ _WORD = re.compile(
 _END = re.compile(r"\s*(?:$|[|;]|&&|\n|<\s|\#\s)")
 _OUTPUT = re.compile(r"\s*>>?\s*\S+")
 _PLACEHOLDER = re.compile(r"[A-Z0-9{'\"…/.=~@^]|^-|^rv_|^cp_|^fn_|^fixed$|^verified$")
-"""What is no word of prose."""
+"""An argument, as opposed to a word of prose."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def _known(*command: str) -> list[str]:
 
 
 def pages() -> list[Path]:
-    """The pages that say what is true today."""
+    """The pages that describe the present."""
     found = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "plugins").rglob("*.md")]
     return sorted(path for path in found if not HISTORY & {path.name, path.parent.name})
 
@@ -93,7 +93,7 @@ def _of_pages() -> Iterator[Named]:
         where, text = path.relative_to(ROOT).as_posix(), path.read_text("utf-8")
         told: Place = "told" if "plugins" in path.parts else "named"
         for line, typed, said in lines_of(text):
-            # The page of mistakes shows what is not to be typed.
+            # The page of mistakes shows commands that fail.
             if typed and path.name != "mistakes.md":
                 yield from typed_commands(f"{where}:{line}", said)
             elif not typed and not re.match(r"\$ |\{|.*(usage: |There is no command)", said):
@@ -146,7 +146,7 @@ def _of_package_files() -> Iterator[Named]:
 
 def _of_modules() -> Iterator[Named]:
     for module in package_modules():
-        # What is generated repeats the texts of the declarations.
+        # The generated module repeats the texts of the declarations.
         for line, said in messages(module) if module.where != "src/tandem/cli/table.py" else ():
             yield from said_commands(f"{module.where}:{line}", said, "told")
 

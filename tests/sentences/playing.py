@@ -3,7 +3,7 @@
     $ tandem submit --staged -m 'Upload'    a line that is typed; `&` at its end leaves it running
     rv_*  round 1                           is printed, in this order; `*` stands for anything
     [10]                                    its exit status, if that is not 0
-    $ fg                                    waits for the end of what was left running last
+    $ fg                                    waits for the end of the line that was left running last
     > yes                                   typed at a terminal, when the command asks
     @ review rv_[a-z0-9]+                   what matched is {review} in the lines below
     < src/upload.py                         writes a file, of the lines that follow with `| `
@@ -45,7 +45,7 @@ _SHELL = re.compile(r"[|<>;&$*`]|^(?!\S+=\S+ |tandem )")
 
 @dataclass
 class Step:
-    """A line that is typed, and what is expected of it; see the module."""
+    """A line that is typed, and its expected output and status; see the module."""
 
     where: str
     line: str
@@ -134,7 +134,7 @@ class Player:
         self._cwd = repository(folder / "shop", {"a.txt": b"one\ntwo\n", "src/app.py": b"ATTEMPTS = 3\n"})
 
     def play(self, steps: Iterable[Step | tuple[str, str]]) -> None:
-        """Play a story to its end, and end what it left running."""
+        """Play a story to its end, and end the processes that it left running."""
         self._wrong.clear()
         try:
             for step in steps:
@@ -194,7 +194,7 @@ class Player:
                 self._environment[name] = rest
 
     def _run(self, line: str, typed: str) -> tuple[int, str]:
-        """Run a line to its end; its exit status, and what it printed."""
+        """Run a line to its end; its exit status, and its output."""
         if line == "fg":
             process, output = self._left[-1]
             status = process.wait(COMMAND_SECONDS)
@@ -209,7 +209,7 @@ class Player:
             return ended.returncode, ended.stdout
         environment, words = self._words(line)
         if typed:
-            # What is typed before the question is thrown away.
+            # Input from before the question is discarded.
             after = "Type yes: " if typed == "yes\n" else "Type the project's name ("
             return at_a_terminal(words, self._cwd, typed=typed, after=after, **environment)
         ended = run_tandem(words, self._cwd, environment, seconds=COMMAND_SECONDS)
@@ -234,7 +234,7 @@ class Player:
         return missing
 
     def _leave(self, line: str, step: Step) -> str:
-        """Start a line, and leave it running once it has printed what it should."""
+        """Start a line, and leave it running once it has printed the expected text."""
         environment, words = self._words(line)
         heard, told = os.pipe()
         process = start_tandem(words, self._cwd, environment, stdout=told, stderr=told)

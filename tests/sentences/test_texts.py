@@ -42,14 +42,14 @@ def is_none(one: Named) -> bool:
 
 @cache
 def read_all() -> tuple[dict[Form, list[Named]], list[str]]:
-    """The forms that the texts name, and what is wrong with the others."""
+    """The forms that the texts name, and the errors in the others."""
     forms: dict[Form, list[Named]] = defaultdict(list)
     wrong: list[str] = []
     for one in named():
         for words in alternatives([PARTS.get(word, word) for word in one.words[1:]]):
             try:
                 form = read(words)
-            except Exception as error:  # noqa: BLE001 - whatever the parser says, the text is wrong
+            except Exception as error:  # noqa: BLE001 - any error of the parser means that the text is wrong
                 wrong += [] if is_none(one) else [f"{one}: {error!r}"]
                 continue
             is_named = one.place == "named" or str(form) in ONLY_NAMED or is_group(form.command)
