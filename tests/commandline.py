@@ -72,7 +72,7 @@ class Ended:
 
     @property
     def refusal(self) -> str:
-        """What a command said that must have failed."""
+        """The message of a command that must have failed."""
         assert self.status == 1, self
         return self.stderr
 
@@ -148,7 +148,7 @@ class Shell:
 
 @dataclass
 class Inside:
-    """The command line in this process, for what needs no process of its own."""
+    """The command line in this process, for commands that need no process of their own."""
 
     url: str
     cwd: Path
@@ -182,7 +182,7 @@ class Inside:
         return created.data["review_id"]
 
     def post(self, operation: str, body: dict[str, Any]) -> str:
-        """What the HTTP face answers, to the byte."""
+        """The answer over HTTP, to the byte."""
         return httpx.post(f"{self.url}/api/v1/{operation}", json=body, verify=False).text
 
 

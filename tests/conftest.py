@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 pytest_plugins = ["tests.no_skips", "tests.fuzzing", "tests.databases", "tests.modes", "tests.sentences.elsewhere"]
 
 HERE = Path(__file__).resolve().parent
-# What a person's shell, a git hook around the tests or a broker on this machine would put in the way.
+# Variables from a person's shell, a git hook around the tests or a broker on this machine that would disturb tests.
 _FOREIGN = ("GIT_", "TANDEM_", "XDG_", "PGHOST", "PGPORT", "PGUSER", "PGPASSWORD", "PGSERVICE", "PGDATABASE", "SHELL")
 CLIENT_FOLDERS = (".claude", ".codex", ".gemini", ".config/opencode", ".cursor")
 """Where the clients that `tandem init` knows keep their settings: their being there says that they are used."""

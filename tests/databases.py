@@ -12,7 +12,7 @@ from itertools import chain
 import pytest
 
 ON_BOTH_DATABASES = pytest.mark.both_databases
-"""For tests of what the database has a part in."""
+"""For tests whose result can depend on the database."""
 
 _NARROWED = ("broker", "database_settings", "gated")
 """Fixtures that have a broker on each database, or the settings for one."""

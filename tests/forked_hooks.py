@@ -34,7 +34,7 @@ exit "$status"
 
 
 def hook_python() -> str:
-    """What the scripts of hooks start now."""
+    """The Python that the scripts of hooks start now."""
     return os.environ.get(VARIABLE, sys.executable)
 
 

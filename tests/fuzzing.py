@@ -85,7 +85,7 @@ def explores(item: pytest.Item) -> bool:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what does not explore, and other processes' share."""
+    """Leave out tests that do not explore, and other processes' share."""
     if _seconds(config) is None:
         return
     number, of = map(int, str(config.getoption("fuzz_share")).split("/"))

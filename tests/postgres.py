@@ -65,7 +65,7 @@ _SETTINGS = (
 )
 
 
-# Who has changed something elsewhere and not ended yet: as long as that goes on, no log ends behind it.
+# Transactions in other databases that have changed something and not ended: until then, no log ends behind them.
 _ELSEWHERE = "SELECT pid, backend_xid::text FROM pg_stat_activity WHERE datname <> %s AND backend_xid IS NOT NULL"
 _RUNNING: dict[int, PostgresServer] = {}
 """By port."""

@@ -63,7 +63,7 @@ def test_p2_a_composition_is_a_way_from_approval_to_approval(approvals: list[App
     kept = [change for change in changes if change.path in covered]
     assert len(kept) == len(covered)
     assert {*kept} == {change for made in covered.values() for change in net(made.chain)}
-    # What the commit leaves alone may have any content: it is changed and changed back.
+    # Paths that the commit leaves alone may have any content: they are changed and changed back.
     others = [path for path in PATHS if path not in covered]
     variants = [before]
     for path in others:

@@ -50,7 +50,7 @@ def committed(sandbox: Sandbox, *trees: Tree) -> None:
 
 
 def applied(file: FileDiff, before: bytes, encoding: str = "utf-8") -> bytes:
-    """What the hunks make of a file: the smallest patch program that there is."""
+    """The file after its hunks are applied: the smallest patch program that there is."""
     old: list[bytes] = LINE.findall(before)
     new: list[bytes] = []
     at = 0

@@ -1,4 +1,4 @@
-"""What a proposer hears comes next, in every state of a review: commands in a shell, operations for callers of them."""
+"""A proposer's next steps, in every state of a review: commands in a shell, operations for callers of them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ FACTS: dict[str, tuple[Any, ...]] = {
     "question_id": (None, "ms_1"),
     "no_reviewer": (None, {"reason": "no_pool", "message": "No pool serves this project."}),
 }
-"""What the next step depends on, with its values."""
+"""The facts that the next step depends on, with their values."""
 
 
 def states() -> Iterator[dict[str, Any]]:
@@ -49,7 +49,7 @@ def test_no_line_for_a_shell_names_a_tool_and_no_sentence_for_a_caller_a_command
 ) -> None:
     # In no repository, and with few folders above in which one is looked for.
     monkeypatch.chdir(tmp_path.anchor)
-    # Each text once: most states differ in what no text says.
+    # Each text once: most states differ only in facts that no text names.
     said = {next_steps.operations(state) for state in states()}
     lines = {line for state in states() for line in next_steps.commands(state)}
     assert [line for line in lines if OPERATION.search(line)] == []

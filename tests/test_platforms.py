@@ -1,4 +1,4 @@
-"""What differs between platforms, on the one that the tests run on."""
+"""Behaviour that differs between platforms, on the one that the tests run on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a change needs by the rules of a policy, over all its paths."""
+"""The needs of a change by the rules of a policy, over all its paths."""
 
 from __future__ import annotations
 

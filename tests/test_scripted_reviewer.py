@@ -21,7 +21,7 @@ PROGRAM = str(files(examples).joinpath("scripted_reviewer.py"))
 DIGEST = "5f" * 32
 NONCE = "0f" * 16
 NOTE = "TO" + "DO"
-"""What this project's own files do not say."""
+"""A word that this project's own files must not have."""
 
 DIFF = f"""\
 diff --git a/src/a.py b/src/a.py

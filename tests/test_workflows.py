@@ -1,4 +1,4 @@
-"""Workflows: what a definition becomes, the built-in one, and one definition under two names."""
+"""Workflows: a parsed definition, the built-in one, and one definition under two names."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class Page:
 
     @property
     def anchors(self) -> set[str]:
-        """What a link may name, as GitHub makes it of a heading."""
+        """The anchors that GitHub makes of the headings."""
         titles = [match["title"].lower() for match in _HEADING.finditer(self.prose)]
         return {re.sub(r"[^\w\- ]", "", title).replace(" ", "-") for title in titles}
 

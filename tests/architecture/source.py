@@ -76,7 +76,7 @@ def _dotted(path: Path) -> str:
 
 
 def imports(module: Module) -> list[Import]:
-    """What a module imports, absolute, wherever it does; `if TYPE_CHECKING` included."""
+    """The imports of a module, absolute, at any place in it; `if TYPE_CHECKING` included."""
     found: list[Import] = []
     for node, in_function in _walk(module.tree, in_function=False):
         if isinstance(node, ast.Import):

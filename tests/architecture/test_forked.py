@@ -1,4 +1,4 @@
-"""A forked `tandem` is what a started one is: a process of its own, which ends as its own work or a signal has it."""
+"""A forked `tandem` is like a started one: a process of its own, which ends by its own work or by a signal."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_signal_ends_it_and_nobody_else(tmp_path: Path) -> None:
     for name in ("one", "other"):
         (tmp_path / name).mkdir()
     with BrokerProcess(tmp_path / "one") as one, BrokerProcess(tmp_path / "other") as other:
-        # What one holds open, the next one does not: the end of a pipe is seen when its own process ends.
+        # No process holds the descriptors of another: the end of a pipe is seen when its own process ends.
         assert channels(one.pid)
         assert channels(one.pid).isdisjoint(channels(other.pid))
         one.kill()

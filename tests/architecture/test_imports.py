@@ -21,9 +21,9 @@ DECLARED = (
     "tally_contract", "unusual",
 )  # fmt: skip
 
-# What a package must not import itself; that something it imports does so is what layers are for.
+# Direct imports that are forbidden to a package; the layers limit its indirect imports.
 NOT_DIRECTLY = {
-    # What git finds (`git.changes`) they may show; to ask it is not their work.
+    # They may show the findings of git (`git.changes`), but not run git.
     "tandem.server.http": ("tandem.store", "tandem.git.repository", "tandem.git.runner"),
     "tandem.server.mcp": ("tandem.store", "tandem.git.repository", "tandem.git.runner"),
     "tandem.web": ("tandem.store", "tandem.git.repository", "tandem.git.runner"),
@@ -33,7 +33,7 @@ NOT_DIRECTLY = {
 MOST_LATE_IMPORTS = 40
 """Imports inside functions: for a start that somebody waits for, an extra, or a platform. The number only falls."""
 
-# What starts in milliseconds, and what of ours it may load.
+# Packages that start in milliseconds, and our packages that each may load.
 LIGHT = [
     ("core", ("core", "errors")),
     ("bridge", ("bridge", "core", "errors", "git")),

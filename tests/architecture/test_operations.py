@@ -14,7 +14,7 @@ from tandem.server.handlers import HANDLERS, MODULES
 from tandem.store.context import Context
 
 GIVEN = {Services, ProjectContext, AccessContext, Context}
-"""What the composition root fills in, and what packages below reviews know of it."""
+"""Parameters that the composition root fills in, and their base types for packages below reviews."""
 
 
 def test_an_operation_has_one_function_from_its_request_to_its_answer() -> None:

@@ -1,4 +1,4 @@
-"""What the documents point to is there, and their blocks are valid."""
+"""The targets of the documents' links exist, and their blocks are valid."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ def test_pins_and_packages_must_agree(tree: Path) -> None:
 
 
 def test_everything_that_an_installation_needs_has_hashes() -> None:
-    """What the guides have people install: `pip install --require-hashes` takes nothing without one."""
+    """As the guides have people install it: `pip install --require-hashes` refuses a package without a hash."""
     base, extras = (hashed(ROOT / name) for name in ("requirements.txt", "requirements-extras.txt"))
     assert needed("tandem-broker", set()) | needed("hatchling", set()) <= base
     assert needed("tandem-broker", {"postgres", "screen"}) <= base | extras
@@ -118,7 +118,7 @@ def hashed(file: Path) -> set[str]:
 
 
 def needed(package: str, extras: set[str]) -> set[str]:
-    """What a package that is installed needs on this machine, and what that needs."""
+    """The dependencies of an installed package on this machine, with their dependencies."""
     found: set[str] = set()
     for line in importlib.metadata.requires(package) or []:
         one = Requirement(line)
@@ -179,7 +179,7 @@ def test_fuzz_goes_on_after_what_it_found_and_says_how_to_keep_it(tree: Path) ->
 
 
 def test_no_test_draws_by_itself() -> None:
-    """What a test draws comes from Hypothesis or from the fixture `chance`, so that `make test` repeats it."""
+    """Tests draw from Hypothesis or from the fixture `chance`, so that `make test` repeats the draws."""
     tests = [
         path for path in sorted((ROOT / "tests").rglob("*.py")) if path.name not in {"fuzzing.py", Path(__file__).name}
     ]

@@ -140,7 +140,7 @@ class Hangup(Exception):
 
 @dataclass
 class Reply:
-    """What the peer answers."""
+    """The peer's answer."""
 
     body: bytes
     status: int = 200

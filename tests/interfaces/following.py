@@ -14,7 +14,7 @@ from tandem.server.mcp.recognition import TASKS
 
 
 class CreatedTask(types.Result):
-    """What a wait is answered with."""
+    """The answer to a wait."""
 
     result_type: Literal["task"] = "task"
     task_id: str

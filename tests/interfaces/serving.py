@@ -108,7 +108,7 @@ async def running(app: Any, connections: Connections | None = None) -> AsyncGene
 
 
 def mcp_headers(revision: str | None, method: str, name: str | None = None, **more: str) -> dict[str, str]:
-    """What a client of that revision sends."""
+    """The headers that a client of that revision sends."""
     headers = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
     if revision is not None:
         headers["mcp-protocol-version"] = revision

@@ -21,7 +21,7 @@ from tests.interfaces.broker_process import WatchedBroker, watched_broker
 from tests.pages.guarded import Surfer
 
 HINTS = ("TANDEM_TOKEN", "tandem token create")
-"""What everybody has to be told who is not let in."""
+"""Words that every refusal for a missing token must have."""
 
 Environment = dict[str, Any]
 """Variables by name."""
@@ -261,7 +261,7 @@ async def test_a_refused_token_is_read_again_and_the_call_made_once_more(
 
 
 def test_a_token_is_no_argument_of_any_process(owner: Inside) -> None:
-    """What a process is started with, everybody on the machine can read."""
+    """Every user of the machine can read the arguments of a process."""
     for command in (("review", "list"), ("mcp",), ("token", "create", "x", "--role", "admin")):
         ended = finish(Shell(owner.url, owner.cwd).start(*command, "--token", "tdm_x"))
         assert (ended.status, "--token" in ended.stderr) == (2, True)

@@ -42,7 +42,7 @@ def test_a_broken_configuration_is_left_to_the_broker_to_report(config_dir: Path
 
 
 def answered(broker: BrokerLocator, folder: Path, method: str = "tools/call") -> dict[str, Any]:
-    """What the bridge answers a request."""
+    """The bridge's answer to a request."""
     params = {"name": "list_reviews", "arguments": dict[str, str]()}
     message = parse(json.dumps({"jsonrpc": "2.0", "id": 7, "method": method, "params": params}).encode())
     written: list[bytes] = []

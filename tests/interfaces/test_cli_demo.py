@@ -75,7 +75,7 @@ OF_THE_POOL = [
     "refused  1 of 1 paths",
     "$ tandem reviewers list",
     "1 crashed",
-    # What a reviewer approved of: how many reviews each of them gets, the machine decides.
+    # The share that a reviewer approved: the number of reviews that each gets depends on the machine.
     "%",
     "$ tandem down",
     "has stopped",

@@ -1,4 +1,4 @@
-"""What the product's tool listings cost and say."""
+"""The size and the content of the product's tool listings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of mistakes is what a real broker and the command line answer; each is made once.
+"""The page of mistakes has the answers of a real broker and the command line; each mistake is made once.
 
 `MISTAKES=write pytest tests/interfaces/test_mistakes.py` writes the page again.
 """

@@ -1,4 +1,4 @@
-"""What the screen of `tandem review` says of checks."""
+"""Checks on the screen of `tandem review`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the screen of `tandem review` shows of changes, texts and people, and that it stays up to date."""
+"""Changes, texts and people on the screen of `tandem review`, and that it stays up to date."""
 
 from __future__ import annotations
 

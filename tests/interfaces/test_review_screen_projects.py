@@ -61,7 +61,7 @@ async def test_what_cannot_be_seen_is_shown_opens_or_is_named_beside_approve(at:
     )
     await at.press("p")
     await at.opened(created.review_id)
-    # What differs stands where the identical beginning would be; a line that goes on beyond the edge says so.
+    # The difference stands in place of the identical beginning; a line that goes on beyond the edge says so.
     await at.shows("… 3,990 alike … ", HIDDEN, "→")
     await at.press("down", "down", "enter")
     await at.shows("min.js, line 1 before")

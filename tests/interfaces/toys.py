@@ -18,7 +18,7 @@ from tandem.server.dispatch import Dispatcher
 
 
 class NoProjects:
-    """What the dispatcher wants to know of projects, where there are none."""
+    """The projects that the dispatcher asks for, where there are none."""
 
     async def learn(self, *candidates: str | None) -> None:
         """Learn nothing."""
@@ -26,7 +26,7 @@ class NoProjects:
 
 @dataclass
 class Toys:
-    """What the operations can see and do; the tests hold the other end."""
+    """The state and the effects of the operations; the tests hold the other end."""
 
     waiting: asyncio.Event = field(default_factory=asyncio.Event)
     cancelled: asyncio.Event = field(default_factory=asyncio.Event)

@@ -121,7 +121,7 @@ def test_an_older_broker_goes_on_and_starts_again_beside_a_newer_one_that_has_mi
         with Desk(old.url, project) as again:
             review = again.put_up()
             assert there.status(review)["status"] == "pending"
-    # Without what the newer one has added, the older one's audit can look at what both wrote.
+    # Without the newer one's additions to the schema, the older one's audit can read the rows of both.
     with psycopg.connect(postgres_url) as connection:
         connection.execute("ALTER TABLE reviews DROP COLUMN from_the_future")
         connection.execute("DROP TABLE futures")

@@ -18,7 +18,7 @@ from tests.pages.windows import Windows
 
 _FORM_TOKEN = re.compile(r'name="form_token"\s+value="([^"]+)"')
 EVERYDAY = ("operator", "reviewer", "proposer")
-"""What somebody has who takes part."""
+"""The roles of a person who takes part."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Guarded:
 
     @contextmanager
     def client(self, issued: Issued | None = None) -> Generator[httpx.Client]:
-        """What a browser without scripts does, logged in by a token if there is one."""
+        """A browser without scripts, logged in by a token if there is one."""
         with Surfer(base_url=self.url, timeout=CALL_SECONDS, trust_env=False) as client:
             if issued is not None:
                 answer = post(client, "/login", token=issued.token)
@@ -103,7 +103,7 @@ class Surfer(httpx.Client):
 
 
 def form_token(client: httpx.Client, path: str = "/login") -> str:
-    """What the forms of a browser carry."""
+    """The token in the forms of a browser."""
     found = _FORM_TOKEN.search(client.get(path, follow_redirects=True).text)
     assert found, f"{path} has no form"
     return found[1]

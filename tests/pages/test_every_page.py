@@ -51,7 +51,7 @@ PAGES = {
 WIDTHS = (320, 390, 1024, 1280, 1440, 2560)
 SCHEMES: tuple[Scheme, ...] = ("light", "dark")
 ONE_ROW = 50
-"""What the head of a page is lower than, in pixels."""
+"""The head of a page is lower than this, in pixels."""
 # The same page in another form: one check by axe is enough, and one picture instead of three.
 FORMS = ("review-split", "review-since", "review-without-whitespace", "text-source", "text-changes", "nowhere")
 _HIGHEST_ROW = 250
@@ -59,7 +59,7 @@ _MOST_LINKS = 300
 _MOST_CALLS = 5
 """Operations for a page of the log: its events, its pools, its cycles, and the inbox of the navigation twice."""
 _TECHNICAL = r"\b(?:rv_[0-9a-z]{8}|sv_|ss_)\S*|\{\"|\.\d{6}Z|\b[0-9a-f]{40,}\b"
-"""Ids, JSON, microseconds and whole hashes: for programs, and for who asks for them."""
+"""Ids, JSON, microseconds and whole hashes: for programs, and for people who ask for them."""
 BELONGS = r'json=\{"order|headers=\{"Idem'
 """Places where it belongs: the code of the change itself, which is shown and edited as it is."""
 

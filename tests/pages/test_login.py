@@ -43,7 +43,7 @@ def is_in(client: httpx.Client) -> bool:
 
 
 def steal(browser: httpx.Client, thief: httpx.Client) -> None:
-    """Copy what a browser sends with each request."""
+    """Copy the host and the cookie that a browser sends with each request."""
     thief.headers["host"] = browser.headers["host"]
     thief.cookies.set(COOKIE, browser.cookies[COOKIE])
 
@@ -185,7 +185,7 @@ def test_a_login_is_another_session_than_whatever_the_browser_had(
         steal(stranger, attacker)
         attacker.cookies.set(COOKIE, planted)
         assert not is_in(attacker)
-        # Nor are forms with what the attacker knew of before taken from the one who is logged in.
+        # Nor is a form accepted from the logged-in person with a token that the attacker knew before.
         refused = stranger.post("/you", data={"form_token": before, "name": "mallory"})
         assert refused.status_code == FORBIDDEN
 

@@ -1,4 +1,4 @@
-"""What a token is not for is not offered and refused; a token of one project sees no other; a login that is over."""
+"""Acts beyond a token's roles are not offered, and refused; one project's token sees no other; a login that is over."""
 
 from __future__ import annotations
 

@@ -233,7 +233,7 @@ def test_a_whole_finding_is_written_at_a_line(page: Page, shop: Desk, windows: W
     page.get_by_label("How it fails").fill("Always.")
     expect(suggestion).to_have_value("better\nline 3")
     shot(page, "review-finding-whole")
-    page.evaluate("window.scrollTo(0, 0)")  # what the head covers is no target
+    page.evaluate("window.scrollTo(0, 0)")  # an element below the head is no target
     axe(page)
     # Everything of it is in another window, too, and comes back after the page is loaded again.
     with keeps(page, "best\nline three", field="suggestion"):

@@ -114,7 +114,7 @@ class Windows:
 
     def close(self) -> None:
         """Close them all, or make them empty; all their reports have arrived by then."""
-        # What a test has typed and not sent is not asked about.
+        # No question about text that a test has typed and not sent.
         self.accept_dialogs()
         for page, kind in self._pages:
             if self._kept is not None and self._is_empty_again(page, *kind):

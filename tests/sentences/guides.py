@@ -3,7 +3,7 @@
 = docs/guide/checks.md          the lines below that begin with `%` are those of this page, all of them, in order
 % tandem review show {review}   the next line of the page, played; `{review}` stands for what the page has there
 - why not                       below such a line: it is not played, and why
-~ why not                       below such a line: it is played, but what the page shows of it is not compared
+~ why not                       below such a line: it is played, but the output on the page is not compared
 <% ~/x.toml                     writes the file, as the next block of the page has it that is no line to type
 """
 
@@ -41,7 +41,7 @@ class Guide:
     files: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
 
     def take(self, step: Step) -> list[str]:
-        """The next line to type, which has to be this one; what the page shows of it."""
+        """Take the next line to type, which has to be this one; its output on the page."""
         assert self.lines, f"{step.where}: {self.page} has no such line any more: {step.line}"
         number, line, printed = self.lines.pop(0)
         played = re.sub(r"\\\{\w+\\\}", ".*", re.escape(step.line.removesuffix(" &")))

@@ -31,7 +31,7 @@ _OTHERS = frozenset({
 })  # fmt: skip
 _OTHER = re.compile(_BEGINS + rf"(?:{'|'.join(_OTHERS)})(?= [\w{{./~:-])")
 _TELLS = re.compile(r"(?:^|[:;,(] |'|\"|&& |\bwith |\bthen |\brun )$")
-"""What a message says right before a command of another program; else the name is that of the program itself."""
+"""The words right before a command of another program in a message; else the name is that of the program itself."""
 _WORD = re.compile(
     r"""\s*(?P<word>(?:'[^'\n]*'|"[^"\n]*"|\{[^{}\n]*\}|\[[^\]\n]*\]|<[^>\n]*>|[^\s'"`|;>&<]|\|(?=\w)|&(?!&))+)"""
 )
@@ -152,7 +152,7 @@ def _of_modules() -> Iterator[Named]:
 
 
 def messages(module: Module) -> Iterator[tuple[int, str]]:
-    """Line and text of every string of a module; what a format string fills in is in braces.
+    """Line and text of every string of a module; the fields of a format string are in braces.
 
     Docstrings count in `cli` only, where they are the help of commands; the reference has those of operations.
     """
@@ -179,7 +179,7 @@ def _part(node: ast.expr) -> str:
 def typed_commands(where: str, line: str) -> Iterator[Named]:
     """Each command of a line of shell."""
     rest, before = line, ""
-    # What a shell reads and this does not is the end of it.
+    # Stops at syntax of the shell that this does not read.
     while rest.strip() and rest != before and not rest.lstrip().startswith("#"):
         before = rest
         words, rest = _take(rest)

@@ -155,7 +155,7 @@ class Player:
         assert not self._wrong, "\n\n".join([*self._wrong, *self._log()])
 
     def _log(self) -> Iterator[str]:
-        """What the brokers noted, for a failure of theirs that no command shows."""
+        """The brokers' logs, for a failure of theirs that no command shows."""
         for path in (self._folder / "home").glob(".local/state/tandem/logs/*.jsonl*"):
             yield path.read_text("utf-8")[-_LOG_LETTERS:]
 
@@ -221,7 +221,7 @@ class Player:
         return {**self._environment, **dict(one.split("=", 1) for one in words[:program])}, words[program + 1 :]
 
     def _missing(self, step: Step, said: str) -> list[str]:
-        """What a step should have printed and did not, or not in its order."""
+        """The expected lines that a step did not print, or not in their order."""
         missing: list[str] = []
         position = 0
         for wanted in step.printed:
