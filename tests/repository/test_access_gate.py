@@ -108,7 +108,7 @@ def test_a_colleagues_commits_are_judged_by_their_token(gated: Gated) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"), [("tdm_wrong", HINTS), ("two words", ("What is in TANDEM_TOKEN is no access token",))]
+    ("wrong", "told"), [("tdm_wrong", HINTS), ("two words", ("The value of TANDEM_TOKEN is no access token",))]
 )
 def test_without_a_token_that_counts_nothing_passes_and_it_is_said_why(
     gated: Gated, wrong: str, told: tuple[str, ...]
@@ -164,7 +164,7 @@ def test_the_doctor_says_whose_token_is_taken(gated: Gated, tmp_path: Path) -> N
     variables = {"TANDEM_DATA_DIR": theirs, "TANDEM_TOKEN": token(gated, "--role", "proposer")}
     [colleague] = said(examined(gated, **variables), "access")
     assert (colleague["state"], "the one in TANDEM_TOKEN" in colleague["message"]) == ("ok", True)
-    for wrong, fix in (("", "ask whoever runs the broker"), ("tdm_wrong", "put a token that counts")):
+    for wrong, fix in (("", "ask the person who runs the broker"), ("tdm_wrong", "put a token that counts")):
         ended = examined(gated, TANDEM_DATA_DIR=theirs, TANDEM_TOKEN=wrong)
         [found] = said(ended, "access")
         assert (ended.status, found["state"], fix in found["fix"]) == (1, "problem", True)

@@ -80,7 +80,7 @@ def test_a_sound_gate_is_found_sound_and_nothing_is_changed_by_it(here: Gated) -
     before = everything(here)
     found = examined(here.tandem("doctor", "--json"))
     assert said(found, "hooks") == [
-        f"{hook} refuses what is not approved." for hook in ("prepare-commit-msg", "reference-transaction", "pre-push")
+        f"{hook} refuses unapproved content." for hook in ("prepare-commit-msg", "reference-transaction", "pre-push")
     ]
     assert said(found, "gate") == ["The gate is on for main (reviewed, per_task, blocking); git starts its hooks."]
     assert everything(here) == before
@@ -119,7 +119,7 @@ def test_a_linked_worktree_has_the_files_that_are_checked_out_there(here: Gated,
     assert problems(found) == {}
     assert said(found, "clients", "ok")
     assert said(found, "servers", "ok")
-    assert said(found, "agent hooks", "ok") == ["The hook of claude refuses what is not approved."]
+    assert said(found, "agent hooks", "ok") == ["The hook of claude refuses unapproved content."]
     (there / ".claude" / "settings.json").unlink()
     found = examined(here.tandem("doctor", "--json", cwd=there))
     assert problems(found) == {"clients": "Not as tandem init writes them: .claude/settings.json"}
@@ -160,7 +160,7 @@ def test_checks_that_are_trusted_are_told_with_where_they_run(here: Gated, monke
 def test_a_commit_is_tried_on_request_and_leaves_nothing(here: Gated) -> None:
     before = everything(here)
     found = examined(here.tandem("doctor", "--deep", "--json"))
-    assert "git commit refuses what is not approved." in said(found, "hooks", "ok")
+    assert "git commit refuses unapproved content." in said(found, "hooks", "ok")
     assert everything(here) == before
 
 

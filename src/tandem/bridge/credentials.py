@@ -18,7 +18,7 @@ import os
 import time
 from _blake2 import blake2b  # `hashlib` loads OpenSSL, for which each commit would wait
 
-TYPE_CHECKING = False  # every commit waits for what is imported here, and `typing` takes a third of a start
+TYPE_CHECKING = False  # every commit waits for the imports here, and `typing` takes a third of a start
 if TYPE_CHECKING:
     from _socket import socket
     from collections.abc import Sequence
@@ -36,7 +36,7 @@ REFUSED_STATUS = 401
 
 
 class NoToken(ValueError):
-    """What is in `TANDEM_TOKEN` cannot be a token; the message has no part of it."""
+    """The value of `TANDEM_TOKEN` cannot be a token; the message has no part of it."""
 
 
 class Published:
@@ -76,12 +76,12 @@ def stated_token() -> str | None:
     """The token that the environment has; None if it has none.
 
     Raises:
-        NoToken: What it has is none.
+        NoToken: Its value cannot be a token.
     """
     token = os.environ.get(TOKEN_VARIABLE, "").strip()
     if token and not _is_sendable(token):
         raise NoToken(
-            f"What is in {TOKEN_VARIABLE} is no access token: one is a single word of letters, digits, _ and -,"
+            f"The value of {TOKEN_VARIABLE} is no access token: one is a single word of letters, digits, _ and -,"
             " as 'tandem token create NAME --role ROLE' printed it."
         )
     return token or None
@@ -128,7 +128,7 @@ class Credentials:
         return self._left[url] not in (None, refused)
 
     def _read(self, url: str) -> bool:
-        """Look what is there now; says whether there may be no more soon."""
+        """Read the tokens that are there now; returns whether no others are expected soon."""
         found = [one for one in map(published, self._data_dirs) if one is not None]
         own = [one.token for one in found if one.url.rstrip("/") == url]
         self._left[url] = own[0] if own else None
@@ -157,7 +157,7 @@ def proof(key: bytes, nonce: str, host: str, port: int) -> str:
 
     Args:
         key: The secret.
-        nonce: What was sent.
+        nonce: The nonce that was sent.
         host: The address at which the broker was called.
         port: Its port there.
     """

@@ -1,1 +1,1 @@
-"""Tandem in a repository and in the agents' clients: what is installed there, undone, and found to be wrong."""
+"""Tandem in a repository and in the agents' clients: installs it there, removes it, and diagnoses faults."""

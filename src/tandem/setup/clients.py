@@ -39,15 +39,15 @@ _MOVED: Final = {
     ".gemini": ("GEMINI_CLI_HOME", ".gemini"),
     ".config": ("XDG_CONFIG_HOME", ""),
 }
-"""Folders of the home folder that a variable moves: its name, and what is below the folder that it names."""
+"""Folders of the home folder that a variable moves: its name, and the path below the folder that it names."""
 
 _CODEX_VARIABLES: Final = (
     "TANDEM_BROKER", "TANDEM_TOKEN", "TANDEM_DATA_DIR", "TANDEM_CONFIG_DIR", "XDG_STATE_HOME", "XDG_CONFIG_HOME",
 )  # fmt: skip
-"""What says where the broker is, and holds the token for it."""
+"""The variables that locate the broker and hold the token for it."""
 
 _GSD_BANNER: Final = "# GSD Agent Configuration"
-"""GSD's installer deletes what stands below this line of its own."""
+"""GSD's installer deletes everything below this line of its own."""
 
 _OPENCODE_SCHEMA: Final = "https://opencode.ai/config.json"
 
@@ -139,7 +139,7 @@ class AgentClient:
     Attributes:
         name: As on the command line.
         title: As people call it.
-        programs: What it is called on PATH.
+        programs: Its names on PATH.
         folder: Its configuration folder below the home folder.
         edits: Its MCP server and permissions, all in the project.
         notes: What a person has to know or do, a sentence or two each.

@@ -1,4 +1,4 @@
-"""What a check looks at, what it found, and how to repair that."""
+"""The subject of a check, its finding, and the repair."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tandem.rulings.state import GateFile, HookRepository
 from tandem.setup.registration import Call, switch
 
 Repair = Callable[[], Awaitable[Any]]
-"""Repairs what was found; safe to run unasked. Raises a `TandemError` or an `OSError` when it cannot."""
+"""Repairs the fault that was found; safe to run unasked. Raises a `TandemError` or an `OSError` when it cannot."""
 
 
 class Unseen(Exception):
@@ -31,7 +31,7 @@ class DoctorContext:
         broker: The URL that was named; None for the broker that runs for this user.
         place: The repository; None outside of one.
         deep: Whether to try what takes long, or costs something, too.
-        tell: Is told what is being done.
+        tell: Called with a line of progress.
         obstacle: Why the repository cannot be looked at; empty if it can. Set by the checks of programs and broker.
         is_foreign: Whether git refuses to work in the repository, as another user's. Set by the check of programs.
         has_program: Whether `tandem` is found on PATH. Set by the check of programs.
@@ -104,7 +104,7 @@ class DoctorContext:
 
 
 class Level(StrEnum):
-    """How it stands with what was checked."""
+    """The result of a check."""
 
     OK = "ok"
     """As it should be."""
@@ -124,9 +124,9 @@ class Finding:
     """What a check found.
 
     Attributes:
-        check: What was checked: a short name that stays.
-        state: How it stands.
-        message: What was found, a sentence.
+        check: The short, stable name of the check.
+        state: Its result.
+        message: The finding, a sentence.
         fix: What to do about it, mostly a command; None if nothing.
         repair: Repairs it; None where only a person should.
         file: The client's file that lacks something; None if it is about something else.

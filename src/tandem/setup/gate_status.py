@@ -38,7 +38,7 @@ class GateStatus:
         hooks_directory: Where they are.
         previous_hooks_path: The hooks folder that is called first, if another one was set.
         chained: The hooks that are called first, by name.
-        tandem_enabled: Whether the workflow's steps propose what they make.
+        tandem_enabled: Whether the workflow's steps propose their results.
         granularity: `per_task` or `per_plan`, as it holds after trust.
         mode: `blocking` or `optimistic`, as it holds after trust.
         untrusted: Settings that do not hold for want of `tandem trust`.

@@ -37,7 +37,7 @@ _USUAL = ("main", "master", "trunk")
 
 @dataclass(frozen=True, slots=True)
 class GateOptions:
-    """What a person wants the gate to be; None for what it was, or the default.
+    """A person's wishes for the gate; None keeps the present value, or takes the default.
 
     Attributes:
         project: The project's name.
@@ -127,7 +127,7 @@ async def switch_on(call: Call, place: HookRepository, wish: GateOptions, agreed
         # A record of no folder is of a version that had none, or of no repository: judging begins from here.
         stands = known["enabled"] and bool(known["folders"])
         standing: list[str] = known["branches"] if stands else []
-        # What is on record counts more than a file that anybody can have edited.
+        # The record counts more than a file that anybody can have edited.
         former = before.branches if before is not None and not known["enabled"] else ()
         gate.branches = wish.branches or tuple(standing) or former or base_branches(place)
         gate.commits = wish.commits or (recorded_commits(known) if stands else gate.commits)
@@ -292,7 +292,7 @@ def _need_agreed(before: GateFile | None, gate: GateFile, more: Sequence[str], a
         loosens = dict.fromkeys([*proof.loosened(_facts(before), _facts(gate)), *more])
         need_agreed(before.project, [*loosens], agreed)
     elif githooks.is_installed(githooks.found(gate.place)):
-        need_agreed(gate.project, ["what it held is lost, as its switch cannot be read", *more], agreed)
+        need_agreed(gate.project, ["its settings are lost, as its switch cannot be read", *more], agreed)
     else:
         need_agreed(gate.project, more, agreed)
 
@@ -406,11 +406,11 @@ async def move(call: Call, place: HookRepository, wish: GateOptions, agreed: Col
 
 
 def _installed(gate: GateFile) -> Installed | None:
-    """How the hooks here were installed; by what is there, where the switch came along from another folder."""
+    """How the hooks here were installed; by the files here, where the switch came along from another folder."""
     known, folder = Installed.of(gate.hooks), gate.place.common_dir
     if known is None or Path(known.directory).is_relative_to(folder):
         return known
-    # What it names is gone, or is the original's of which this is a copy.
+    # The folder that it names is gone, or is the original's of which this is a copy.
     return replace(githooks.found(gate.place), made_directory=known.made_directory)
 
 
@@ -441,7 +441,7 @@ def _as_its_remote_has_it(place: HookRepository, revision: str, oid: str | None)
 
 
 def _newest(place: HookRepository, oids: Sequence[str]) -> list[str]:
-    """Commits without those that another one of them has among its ancestors; what is not here stays."""
+    """Commits without those that another one of them has among its ancestors; missing commits stay."""
     known = git.known_commits(place, oids)
     elsewhere = [oid for oid in dict.fromkeys(oids) if oid not in known]
     newest = git.run(place, ["merge-base", "--independent", *known]).text.split() if known else []

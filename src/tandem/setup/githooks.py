@@ -1,7 +1,7 @@
 """Installing the gate's hooks in a repository, beside those that are there, and taking exactly them away again.
 
-Without `core.hooksPath` they are put into git's own hook folder, and what was there is moved aside and called
-first. With it (husky, a folder for all repositories) a folder of our own takes its place, whose scripts call the
+Without `core.hooksPath` they are put into git's own hook folder, and each hook that was there is moved aside and
+called first. With it (husky, a folder for all repositories) a folder of our own takes its place, whose scripts call the
 hooks of the former one where they are. The setting itself stays as it is: a file included behind it wins, so that
 a tool that sets it again switches nothing off. Git knows no path that leads to the git folder from every working tree,
 so that the file names our folder absolutely. Once the repository is moved, it names a folder of the user's instead,
@@ -34,7 +34,7 @@ _STAND_BY = f"[include]\n\tpath = ../{HUSKY}/../../.git/tandem/{INCLUDED}\n"
 
 _BLOCKS = (_INCLUDE, _STAND_BY)
 _TOOLS = (PRE_COMMIT, b"LEFTHOOK")
-"""What is in every script of a tool that moves the hooks aside that it finds."""
+"""Marks in every script of a tool that moves the hooks aside that it finds."""
 
 _BACKUPS = (".legacy", ".old")
 """Where other tools move the hook to that they find: pre-commit and lefthook."""
@@ -52,14 +52,14 @@ exec "$hook" "$@"
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """How the hooks were installed, which is what it takes to undo it.
+    """How the hooks were installed, with all that an undo needs.
 
     Attributes:
         directory: Where the scripts are.
         previous_hooks_path: `core.hooksPath` as it was, or the folder that the hook folder was a link to; None
             without one.
         chained: The hooks that were moved aside, by name: where each is now.
-        config_block: What was put at the end of the repository's configuration; empty if nothing was.
+        config_block: The text appended to the repository's configuration; empty if there was none.
         made_directory: Whether the folder was made.
     """
 
@@ -128,7 +128,7 @@ def install(place: HookRepository, branches: tuple[str, ...], commits: str) -> I
 
     Raises:
         ConfigInvalid: They would not be called, or a file is in the way.
-        OSError: Something cannot be written; what was done is undone.
+        OSError: Something cannot be written; every step is undone.
     """
     if _block(place):
         _edit_config(place, lambda text: text.replace(_INCLUDE.encode(), b"").replace(_STAND_BY.encode(), b""))
@@ -155,7 +155,7 @@ def install_on_server(place: HookRepository, branches: tuple[str, ...]) -> Insta
 
     Raises:
         ConfigInvalid: It would not be called, or would be called for other repositories, or a file is in the way.
-        OSError: It cannot be written; what was done is undone.
+        OSError: It cannot be written; every step is undone.
     """
     folder = Path(place.common_dir, "hooks")
     elsewhere = HooksPath(place).used or (str(folder.resolve()) if folder.is_symlink() else None)
@@ -173,7 +173,7 @@ def install_on_server(place: HookRepository, branches: tuple[str, ...]) -> Insta
 
 
 def remove(place: HookRepository, installed: Installed) -> list[str]:
-    """Take the hooks away and put back what was there, to the byte; again is safe.
+    """Take the hooks away and restore the former ones, to the byte; safe to repeat.
 
     Returns:
         What could not be put back, a sentence each.
@@ -192,7 +192,7 @@ def remove(place: HookRepository, installed: Installed) -> list[str]:
 
 
 def found(place: HookRepository) -> Installed:
-    """What is installed, by what is there: for when its record is lost."""
+    """The installation as its files show it, for when its record is lost."""
     block = _block(place)
     if block == _INCLUDE:
         return Installed(str(Path(place.folder, "hooks")), None, {}, block, made_directory=True)
@@ -234,7 +234,7 @@ def _set_aside(former: Path, aside: Path, chained: dict[str, str]) -> str:
     """Move the hook away that is there; the shell's word for where ours will find it."""
     word = f'"$here/../tandem/chained/{former.name}"'
     if _is_our_file(former):
-        # Of an installation whose record is lost; what it had moved away is still there.
+        # Of an installation whose record is lost; the hook that it had moved away is still there.
         if os.path.lexists(aside):
             chained[former.name] = str(aside)
         if aside.is_symlink():
@@ -251,9 +251,9 @@ def _set_aside(former: Path, aside: Path, chained: dict[str, str]) -> str:
 
 
 def _stand_by(place: HookRepository, setting: Setting) -> str:
-    """Make ready for husky to come; what was put into the repository's configuration, empty if nothing."""
+    """Prepare for husky; returns the text put into the repository's configuration, empty if there is none."""
     common = Path(place.common_dir)
-    # Windows takes `..` away before it looks whether what is in front of it exists.
+    # Windows removes `..` before it checks that the folder in front of it exists.
     if os.name == "nt" or common.name != ".git" or os.path.lexists(common.parent / HUSKY):
         return ""
     own = Path(place.folder, "hooks")
@@ -320,7 +320,7 @@ def _beaten(path: HooksPath, what: str) -> ConfigInvalid:
 
 
 def _take_away(hook: Path, chained: str | None, remarks: list[str]) -> None:
-    """Remove one script, wherever another tool may have moved it, and put back what it had taken the place of."""
+    """Remove one script, wherever another tool may have moved it, and restore the hook that it had replaced."""
     places = [hook, *_backups(hook)]
     ours = next((place for place in places if _is_our_file(place)), None)
     for place in places:
@@ -329,7 +329,7 @@ def _take_away(hook: Path, chained: str | None, remarks: list[str]) -> None:
         return
     aside = Path(chained)
     if _is_by_same_tool(hook, aside):
-        # Its tool was installed again, over ours: only what it had found itself is not there.
+        # Its tool was installed again, over ours: only the hook that it had found itself is missing.
         aside.unlink()
         _move_backups(aside, hook)
     elif ours is None and os.path.lexists(hook):
@@ -382,7 +382,7 @@ def _remove_if_empty(folder: Path) -> None:
 
 
 def _append_config(place: HookRepository, block: str) -> str:
-    """Put a block at the end of the repository's configuration; what was really appended."""
+    """Append a block to the repository's configuration; returns the text really appended."""
     appended: list[str] = []
 
     def append(text: bytes) -> bytes:

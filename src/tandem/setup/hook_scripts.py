@@ -1,4 +1,4 @@
-"""The scripts that git starts: which hooks there are, and what is in each of the gate's.
+"""The scripts that git starts: which hooks there are, and the text of each of the gate's.
 
 They are for the POSIX shell, which git brings along on Windows. Each calls the hook that was there before, then the
 gate; what need not start Python does not.
@@ -19,7 +19,7 @@ GATES = ("prepare-commit-msg", "reference-transaction", "pre-push")
 """Hooks that can refuse."""
 
 RECORDERS = ("post-commit", "post-rewrite")
-"""Hooks that write down what was done."""
+"""Hooks that record a change after it."""
 
 OURS = (*GATES, *RECORDERS)
 

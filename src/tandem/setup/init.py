@@ -152,7 +152,7 @@ class UserManifest:
     Attributes:
         file: The manifest.
         tree: The folder that the files are in.
-        label: What stands before their names when they are shown.
+        label: The prefix of their names when they are shown.
     """
 
     file: str
@@ -192,7 +192,7 @@ class InitRecord:
 
 
 def load_record(folder: Path) -> InitRecord | None:
-    """What was done, by Tandem's folder in the git folder; None if nothing was.
+    """The record of `init` in Tandem's folder in the git folder; None if there is none.
 
     Raises:
         ConfigInvalid: It cannot be read.
@@ -296,7 +296,7 @@ def plan_init(folder: Path, home: Path, environment: Mapping[str, str], wish: In
 
     Raises:
         InvalidInput: The folder is in no repository, or there is no such client.
-        ConfigInvalid: A file cannot be read as what it should be; names the file and the place.
+        ConfigInvalid: A file does not have its format; names the file and the place.
     """
     place = gate_switch.place_at(folder)
     root, own = Path(place.top or place.git_dir), Path(place.git_dir) / _FOLDER
@@ -320,7 +320,7 @@ def plan_uninit(folder: Path) -> SetupPlan:
 
     Raises:
         InvalidInput: The folder is in no repository.
-        ConfigInvalid: A file cannot be read as what it should be; names the file and the place.
+        ConfigInvalid: A file does not have its format; names the file and the place.
     """
     place = gate_switch.place_at(folder)
     root, own = Path(place.top or place.git_dir), Path(place.git_dir) / _FOLDER
@@ -360,7 +360,7 @@ def _chosen(site: Site, wish: InitOptions, before: InitRecord | None) -> list[Fo
 
 
 def _trees(setup: SetupPlan, site: Site, needed: ClientSetup) -> list[tuple[Manifest, Sequence[Edit], str]]:
-    """The manifests and what is wanted in each: the project's, and those of the user's folders."""
+    """The manifests and the edits wanted in each: the project's, and those of the user's folders."""
     found: list[tuple[Manifest, Sequence[Edit], str]] = [
         (Manifest.load(setup.folder / MANIFEST, setup.root), needed.project, OWNER)
     ]
@@ -386,10 +386,10 @@ def _ledger(tree: Path, home: Path) -> Manifest:
 
 @dataclass
 class Done:
-    """What was done.
+    """The result of `init`, or of its undoing.
 
     Attributes:
-        project: The project's name; None if nobody knows it any more.
+        project: The project's name; None if it is no longer known.
         registered: Whether it was registered, or forgotten, just now.
         gate: Whether the gate is on.
         switched: Whether it was switched just now.
@@ -408,7 +408,7 @@ class Done:
 async def set_up(call: Call, setup: SetupPlan, wish: InitOptions, person: str) -> Done:
     """Register the project, change the files, switch the gate on if it is wanted: all of it or nothing.
 
-    Where the gate is on, what was written is then approved in the name of the person.
+    Where the gate is on, the written files are then approved in the name of the person.
 
     Raises:
         TandemError: The broker refuses or is away, a file cannot be written, or the gate cannot be switched on.
@@ -418,7 +418,7 @@ async def set_up(call: Call, setup: SetupPlan, wish: InitOptions, person: str) -
     async with AsyncExitStack() as undo:
         moved = await registration.moved_project(call, setup.root, wish.name)
         if moved is not None:
-            # True whatever else fails, so that no failure undoes it.
+            # True even if a later step fails, so that no failure undoes it.
             await gate_switch.move(call, setup.place, gate_switch.GateOptions(moved, reason="tandem init"))
         project = moved or await registration.registered_as(call, setup.root)
         is_new = project is None
@@ -468,7 +468,7 @@ async def take_back(call: Call, setup: SetupPlan, agreed: Collection[str] = ()) 
 
     Raises:
         Forbidden: The gate would be switched off, and no person has agreed to that; nothing was done.
-        TandemError: A file or the gate cannot be changed. What was done until then stays done; the same command
+        TandemError: A file or the gate cannot be changed. The steps done until then stay done; the same command
             does the rest.
     """
     before = setup.before or InitRecord()
@@ -532,7 +532,7 @@ async def _register(call: Call, setup: SetupPlan, wish: InitOptions, undo: Async
 
 
 def _write(setup: SetupPlan, record: InitRecord | None) -> Iterator[Callable[[], object]]:
-    """Change the files, and what is kept about that; yields what takes each step back.
+    """Change the files and their record; yields a function that undoes each step.
 
     Raises:
         Unavailable: A file cannot be written.
@@ -547,7 +547,7 @@ def _write(setup: SetupPlan, record: InitRecord | None) -> Iterator[Callable[[],
 
 
 def _recording(setup: SetupPlan, record: InitRecord | None) -> FileChange:
-    """The change of what is remembered of `init`."""
+    """The change of the record of `init`."""
     file = setup.folder / FILE
     return FileChange(file, str(file), str(file), content_of(file), record.content() if record is not None else None)
 

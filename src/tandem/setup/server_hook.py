@@ -93,7 +93,7 @@ def _installed(place: HookRepository, project: str, broker: str | None, branches
 
 
 def remove(place: HookRepository) -> list[str]:
-    """Take the hook away, and put back what was there, to the byte.
+    """Take the hook away, and restore the former one, to the byte.
 
     Returns:
         What could not be put back, a sentence each.

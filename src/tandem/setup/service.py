@@ -46,7 +46,7 @@ class BrokerStart:
     Attributes:
         command: The program and its arguments.
         environment: The variables that the broker does not get from the login.
-        log: The file for what it says before its own log begins, where the system has no journal.
+        log: The file for its output before its own log begins, where the system has no journal.
         stop_seconds: How long an orderly stop may take.
     """
 
@@ -79,10 +79,10 @@ class _ServiceManager:
     """The broker's service of this user, whether or not it is installed.
 
     Attributes:
-        manager: What runs it.
-        program: The program by which that is asked.
+        manager: The program that runs it.
+        program: The command that controls the manager.
         home: The user's home folder.
-        file: What it is described in.
+        file: The file that describes it.
         journal: The command that shows what the service said.
     """
 
@@ -169,7 +169,7 @@ class Systemd(_ServiceManager):
             *(f"Environment={_quoted(f'{name}={value}')}" for name, value in start.environment.items()),
             "Restart=on-failure",
             "RestartSec=2",
-            # The broker ends its reviewers itself, once they are done with what they are at.
+            # The broker ends its reviewers itself, once they have finished their current work.
             "KillMode=mixed",
             f"TimeoutStopSec={start.stop_seconds}",
             "",
@@ -311,7 +311,7 @@ class Launchd(_ServiceManager):
             self._unload()
 
     def forget(self) -> None:
-        """Nothing: launchd has forgotten what it has unloaded."""
+        """Nothing: launchd forgets an agent when it unloads it."""
 
     def _loaded(self) -> str | None:
         """What launchd says of the agent; None if it does not have it."""
@@ -399,7 +399,7 @@ def remove(service: LoginService) -> bool:
         for folder in service.file.parents:
             if service.home.is_relative_to(folder):
                 break
-            folder.rmdir()  # only what is empty
+            folder.rmdir()  # only if it is empty
     if was_installed:
         service.forget()
     return was_installed

@@ -1,6 +1,6 @@
-"""Trusting what stands in a repository: what there is to trust, and the list of what a person has trusted.
+"""Trust in a repository's files: the candidates for it, and the list of the contents that a person has trusted.
 
-The list is read by `rulings/trust.py`, which says what it means.
+`rulings/trust.py` reads the list, and says what an entry means.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class TrustCandidate:
         file: The file in it, with slashes.
         path: Where its content was read.
         sha256: The content's hash.
-        text: Exactly what is trusted: the whole file, or Tandem's own keys of GSD's.
+        text: The exact text to trust: the whole file, or Tandem's own keys of GSD's.
         is_trusted: Whether this content is trusted already.
     """
 
@@ -202,7 +202,7 @@ def _stated(options: dict[str, Any]) -> str:
 
 
 def _unconfined(one: TrustCandidate, config_dir: Path, *, is_here: bool) -> TrustCandidate:
-    """What it takes besides where bubblewrap does not work; it may work here, and not for the broker."""
+    """The further trust needed where bubblewrap does not work; it may work here, and not for the broker."""
     place, way = (
         ("for the broker, but it does here", "Run tandem down and tandem up here")
         if is_here
@@ -229,7 +229,7 @@ async def confines_checks(call: Call, root: str) -> bool | None:
 def add(config_dir: Path, candidates: Iterable[TrustCandidate]) -> list[Trusted]:
     """Put contents on the list; those that are on it stay as they are.
 
-    Where a gate is on its broker is told first, as it holds the list against what it knows.
+    Where a gate is on its broker is told first, as it compares the list with its own record.
 
     Raises:
         ConfigInvalid: The list cannot be understood.
@@ -248,7 +248,7 @@ def add(config_dir: Path, candidates: Iterable[TrustCandidate]) -> list[Trusted]
 
 
 def unrecorded(root: str, candidates: Iterable[TrustCandidate]) -> list[TrustCandidate]:
-    """Those of what is on a person's list that the broker of the project's gate does not know of: somebody wrote them.
+    """The entries of a person's list that are unknown to the broker of the project's gate: somebody wrote them.
 
     Nothing where no gate is on, or its broker cannot be asked.
     """
@@ -274,7 +274,7 @@ def _gate(root: str) -> GateFile | None:
 
 
 def _tell(root: str, change: Callable[[list[str]], list[str]]) -> None:
-    """Have the broker of a project's gate know what is trusted: what it knew, changed."""
+    """Change the list of trusted contents that the broker of a project's gate knows."""
     gate = _gate(root)
     if gate is None:
         return
@@ -286,13 +286,13 @@ def _tell(root: str, change: Callable[[list[str]], list[str]]) -> None:
                 wish = {"since": known["switched_at"], "enabled": True, "trusted": trusted}
                 asker.call("set_gate", **proof.proved(gate, gate.project, **wish))
     except Unreachable as error:
-        raise Unavailable(f"The gate is on, and its broker has to know what is trusted. {error}") from error
+        raise Unavailable(f"The gate is on, and its broker has to record the change of trust. {error}") from error
     except Refused as error:
         raise Forbidden(f"The broker of the gate does not take it: {error}", needed="person") from error
 
 
 def revoke(config_dir: Path, root: str, files: Iterable[str] | None = None) -> list[Trusted]:
-    """Take a project's contents off the list, all or those of some files; answers with what was on it.
+    """Take a project's contents off the list, all or those of some files; returns the entries that were on it.
 
     Where a gate is on its broker is told after it, so that writing them back into the list trusts nothing.
 

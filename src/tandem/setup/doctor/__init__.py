@@ -1,4 +1,4 @@
-"""Finds what is wrong with an installation, and says how to repair it.
+"""Finds the faults of an installation, and says how to repair them.
 
 Each check looks at one thing and answers with findings. A check that fails itself is a finding too, so that the
 others are still made.
@@ -59,12 +59,12 @@ _PROBES: Final = 32
 async def examine(
     here: DoctorContext, before: Iterable[Check] = (), more: Iterable[Check] = ()
 ) -> AsyncIterator[Finding]:
-    """All findings, group by group: what one learns, those behind it need.
+    """All findings, group by group: later groups need the facts that earlier ones find.
 
     Args:
-        here: What is looked at.
-        before: Checks of other packages of what the broker stands on.
-        more: Checks of other packages, made last.
+        here: The installation to check.
+        before: Checks from other packages, of the things that the broker depends on.
+        more: Checks from other packages, made last.
     """
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_PROBES))
     told: set[str] = set()

@@ -135,7 +135,7 @@ async def _silence(here: DoctorContext, meant: BrokerLocation, failure: HttpFail
 
 
 def _useless(meant: BrokerLocation, failure: HttpFailure) -> str | None:
-    """That the broker runs and nobody can use it; None if it is not so."""
+    """Why a running broker cannot be used; None if it can."""
     blocker = meant.blocker(failure)
     if blocker is not None:
         return f"{blocker[0]}. End it: {blocker[1]}"
@@ -223,7 +223,7 @@ async def check_users(here: DoctorContext) -> list[Finding]:
     others = sorted(platforms.accounts())
     present = sorted(await asyncio.to_thread(platforms.others_logged_in))
     if len(others) <= 1 and not present:
-        return [ok("users", "Nobody else has an account here.")]
+        return [ok("users", "No other user has an account here.")]
     if await asyncio.to_thread(_asks_for_tokens, here):
         return [ok("users", "Other people have an account here, and the broker asks for access tokens.")]
     if present:
@@ -263,7 +263,7 @@ async def check_access(here: DoctorContext) -> list[Finding]:
 
 
 def _idle(listed: dict[str, Any]) -> Finding:
-    """What there is to say of a broker that asks for no tokens: that may be on purpose."""
+    """The finding for a broker that asks for no tokens, which may be on purpose."""
     valid = sum(token["state"] == "valid" for token in listed["tokens"])
     if not valid:
         return ok("access", "The broker trusts everybody who reaches it, and asks for no access tokens.")
@@ -279,7 +279,7 @@ def _idle(listed: dict[str, Any]) -> Finding:
 def _fix(here: DoctorContext) -> str:
     """How to get a token that counts: the owner needs none."""
     if not os.environ.get(TOKEN_VARIABLE, "").strip():
-        who = "ask whoever runs the broker for a token (tandem token create NAME --role ROLE)"
+        who = "ask the person who runs the broker for a token (tandem token create NAME --role ROLE)"
         return f"{who}, and put it into {TOKEN_VARIABLE}"
     left = published(here.location.data_dir)
     is_owner = left is not None and left.url == here.url

@@ -1,4 +1,4 @@
-"""The agents' clients: whether their files hold what they should, and whether their hooks refuse.
+"""The agents' clients: whether their files are complete, and whether their hooks refuse.
 
 Codex skips in silence hooks that the person has not trusted, and only it knows which: measured with Codex 0.169,
 `codex app-server` answers `hooks/list` with what `/hooks` shows.
@@ -70,7 +70,7 @@ _LOGINS: Final[Mapping[str, tuple[tuple[str, ...], str, str]]] = {
     # Without a login it still has models that ask for none.
     "opencode": (("auth", "list"), r"$^", "opencode auth login"),
 }
-"""How a client's program is asked whether it is logged in, what it says if not, and what then helps."""
+"""How to ask a client's program whether it is logged in, its answer if not, and the command that then helps."""
 
 _KEYS: Final = ("ANTHROPIC_API_KEY", "CODEX_API_KEY", "OPENAI_API_KEY")
 _REFUSED: Final = 2
@@ -80,7 +80,7 @@ _MARK = b"tandem: refused"
 
 
 async def check_clients(here: DoctorContext) -> list[Finding]:
-    """Whether the files of the clients that were set up hold what they should: server, time-outs, skill."""
+    """Whether the files of the clients that were set up have our server, time-outs and skill."""
     if here.place is None:
         return []
     before = _set_up(here)
@@ -214,10 +214,10 @@ def _fire(site: Site, client: ClientName) -> Finding | None:
     if done.returncode != _REFUSED or _MARK not in done.stderr:
         return problem(
             "agent hooks",
-            f"The hook of {client} lets through what is not approved (exit status {done.returncode}).",
+            f"The hook of {client} lets through unapproved content (exit status {done.returncode}).",
             _INIT_GATE,
         )
-    return ok("agent hooks", f"The hook of {client} refuses what is not approved.")
+    return ok("agent hooks", f"The hook of {client} refuses unapproved content.")
 
 
 def _hook(site: Site, client: ClientName) -> str | None:

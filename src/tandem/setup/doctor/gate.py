@@ -43,7 +43,7 @@ _OTHER_RECORD: Final = "differs from the record"
 """What the gate's status says of a switch that is not as its broker has it."""
 
 _NAMES: Final = {"git commit": "prepare-commit-msg"}
-"""By what was done, the hook that has to refuse it."""
+"""The hook that has to refuse each action, where the two have different names."""
 
 _NOBODY: Final = {
     "GIT_AUTHOR_NAME": "Tandem's doctor",
@@ -108,7 +108,7 @@ async def check_gate(here: DoctorContext) -> list[Finding]:
     call = here.call or _nobody
     found = await gate_status(call, here.place)
     if found.enabled is False and found.broker_enabled is not True and not found.problems:
-        off = "The gate is off here: what is committed need not be approved."
+        off = "The gate is off here: commits need no approval."
         return [note("gate", off, "tandem gate on, if it should be")]
     # Those are a finding of their own.
     of_settings = planning.read(found.root).problems
@@ -121,7 +121,7 @@ async def check_gate(here: DoctorContext) -> list[Finding]:
     ]
     if found.pending and here.call is not None:
         problems.append(note("gate", f"{found.pending} records wait for the broker.", "tandem gate status"))
-    look = "look at them: what they let through is not on record. Then delete them"
+    look = "look at them: the changes that they let through are not on record. Then delete them"
     problems += [problem("gate", f"The broker has refused a record: {one}", look) for one in found.refused]
     problems += [problem("gate", what, way) for what, way in found.replaced.items()]
     is_other = found.broker_enabled is not found.enabled or any(_OTHER_RECORD in one for one in found.problems)
@@ -152,7 +152,7 @@ async def check_hooks(here: DoctorContext) -> list[Finding]:
     for hook, done in fired.items():
         if _NAMES.get(hook, hook) in started:
             found.setdefault(_judged(done), []).append(hook)
-    sound = [ok("hooks", f"{hook} refuses what is not approved.") for hook in found.pop("", [])]
+    sound = [ok("hooks", f"{hook} refuses unapproved content.") for hook in found.pop("", [])]
     repair = _reinstalling(here)
     return sound + [problem("hooks", f"{', '.join(hooks)}: {what}", _AGAIN, repair) for what, hooks in found.items()]
 
@@ -165,7 +165,7 @@ def _lost_objects(place: HookRepository) -> Finding | None:
     gone = next((one for one in named if one and one[0] not in '#"' and not (objects / one).is_dir()), None)
     if gone is None:
         return None
-    said = f"{alternates} names {gone}, which is gone: git lacks what is there, and the hooks refuse everything."
+    said = f"{alternates} names {gone}, which is gone: git lacks its objects, and the hooks refuse everything."
     return problem("hooks", said, f"write where that folder is now into {alternates}")
 
 
@@ -176,10 +176,10 @@ def _started(gate: GateFile) -> list[str]:
 
 
 def _judged(done: Output) -> str:
-    """What is wrong with a hook, by its own words; nothing if it refused for the right reason."""
+    """The fault of a hook, by its own words; empty if it refused for the right reason."""
     lines = [line.strip() for line in done.words.splitlines() if line.strip()] or ["it said nothing"]
     if done.status_code == 0 or _MARK not in done.words:
-        return f"lets through what is not approved: {lines[-1]}"
+        return f"lets through unapproved content: {lines[-1]}"
     return f"refuses everything: {lines[0]}" if _REASON not in done.words else ""
 
 
@@ -273,7 +273,7 @@ async def check_planning(here: DoctorContext) -> list[Finding]:
         )
     if found:
         return found
-    steps = "propose what they make" if holds.tandem_enabled else "go alone (tandem gsd on)"
+    steps = "propose their results" if holds.tandem_enabled else "go alone (tandem gsd on)"
     return [ok("planning", f"The workflow's steps {steps}; {holds.granularity}, {holds.mode}.")]
 
 

@@ -96,7 +96,7 @@ def _unread(here: DoctorContext) -> Path | None:
 
 
 def _said(here: DoctorContext, *arguments: str) -> str:
-    """What git, as the user has it in this folder, says of a failure; nothing if it does what it is told."""
+    """Git's error message, with the settings that the user has in this folder; empty if git succeeds."""
     done = Git().run(arguments, cwd=here.folder, environment={**here.environment, "LC_ALL": "C"}, accept=range(256))
     return done.words if done.status_code else ""
 

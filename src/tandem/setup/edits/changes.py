@@ -1,7 +1,7 @@
-"""What was put into which files of a tree and for whom, and the changes that files need for other edits.
+"""Records our edits of a tree's files and their owners, and plans the changes that other edits need.
 
-Of each file is remembered what it was without our edits, and the digest of what we made of it. A file without
-later changes is made again from that, so that taking everything out restores it to the byte. From a file with other
+The manifest keeps each file's content without our edits, and the digest of the content that we wrote. A file without
+later changes is rebuilt from that, so that taking everything out restores it to the byte. From a file with other
 changes only our own parts are cut out.
 """
 
@@ -73,7 +73,7 @@ class FileRecord:
     Attributes:
         edits: In the order in which they were made.
         before: What the file was without them; None if there was none.
-        after: The digest of what was made of it; `CHANGED` if somebody else's change is in it.
+        after: The digest of the content that we wrote; `CHANGED` if somebody else's change is in it.
     """
 
     edits: tuple[EditRecord, ...] = ()
@@ -90,12 +90,12 @@ class Manifest:
     """The edits that were made in a tree: a repository's working tree, or the user's home folder.
 
     Attributes:
-        file: Where it is kept, outside of what is edited.
+        file: Where it is kept, apart from the files that are edited.
         tree: The folder that all the files are in; links are followed only to inside of it.
-        label: What stands before the names of files when they are shown, such as `~/`.
-        files: What was made, by the file's path from the tree, with slashes.
+        label: The prefix of file names when they are shown, such as `~/`.
+        files: Our edits of each file, by its path from the tree, with slashes.
         folders: The folders that were made for the files, from the tree, with slashes.
-        loaded: What its file held when it was read; None if there was none.
+        loaded: The content of its file when it was read; None if there was none.
     """
 
     file: Path
@@ -148,9 +148,9 @@ class FileChange:
         path: The file itself, links followed.
         key: Its path from the tree.
         name: How it is shown.
-        before: What it holds; None if there is none.
-        after: What it will hold; None if it goes.
-        record: What the manifest will say about it; None if nothing.
+        before: Its content; None if there is no file.
+        after: Its new content; None if it is deleted.
+        record: Its new entry in the manifest; None for none.
         remarks: What a person should know.
     """
 
@@ -173,7 +173,7 @@ class FilePlan:
     """The changes of one tree's files, not made yet: `diff` shows them, `install` makes them and can undo them.
 
     Attributes:
-        manifest: The tree, and what was put in before.
+        manifest: The tree, and the edits that were made before.
         changes: Of each file, why it changes is in its record: which edits, for which owners.
     """
 
@@ -182,7 +182,7 @@ class FilePlan:
 
     @property
     def altered(self) -> list[FileChange]:
-        """The files that change; of the others only what is remembered does."""
+        """The files that change; of the others only their entry in the manifest does."""
         return [one for one in self.changes if one.alters]
 
     @property
@@ -197,17 +197,17 @@ class FilePlan:
 
 
 def plan(edits: Iterable[Edit], manifest: Manifest, *, owner: str) -> FilePlan:
-    """What has to be changed so that exactly these edits are there for an owner.
+    """Plans the changes after which an owner has exactly these edits.
 
-    What the owner had put in before and does not want any more is taken out.
+    Earlier edits that the owner does not want any more are taken out.
 
     Args:
         edits: All that the owner wants in this tree.
-        manifest: The tree, and what was put in before.
+        manifest: The tree, and the edits that were made before.
         owner: For whom; others' edits stay.
 
     Raises:
-        ConfigInvalid: A file cannot be read as what it should be, or is outside of the tree.
+        ConfigInvalid: A file does not have its format, or is outside of the tree.
     """
     wanted: dict[Path, list[Edit]] = {}
     for edit in edits:
@@ -238,16 +238,16 @@ def edited(
 
     Args:
         path: The file.
-        content: What it holds; None if there is none.
-        record: What was put in before.
+        content: Its content; None if there is no file.
+        record: The edits that were made before.
         wanted: What the owner wants in it.
         owner: For whom; others' edits stay.
 
     Returns:
-        What it will hold, what has to be remembered of it, and what a person should know.
+        Its new content, its new record, and remarks that a person should read.
 
     Raises:
-        ConfigInvalid: It cannot be read as what it should be.
+        ConfigInvalid: It does not have its format.
     """
     known = record or FileRecord((), content, _digest(content))
     asked = [EditRecord.of(edit, owner) for edit in wanted]
@@ -333,7 +333,7 @@ def _written(record: FileRecord) -> dict[str, Any]:
 def _unreadable(file: Path, problem: str) -> ConfigInvalid:
     return ConfigInvalid(
         f"{file} cannot be used: {problem}. It says what Tandem put into your files; restore it, or delete it and"
-        " take out by hand what is named tandem.",
+        " take out by hand everything named tandem.",
         file=str(file),
     )
 
@@ -365,14 +365,14 @@ def _lines(content: bytes | None) -> list[str]:
 def install(plan: FilePlan) -> Callable[[], object]:
     """Change the files and the manifest, or nothing at all.
 
-    Each file is replaced at once. The manifest names what is put in before it is there, so that also after a
+    Each file is replaced at once. The manifest names each edit before it is made, so that also after a
     crash in the middle the same command, or the one that takes everything out, finishes the work.
 
     Args:
-        plan: What is carried out; its manifest is brought up to date.
+        plan: The changes to make; its manifest is brought up to date.
 
     Returns:
-        What takes it back, if what comes after it fails.
+        A function that undoes it, for when a later step fails.
 
     Raises:
         Unavailable: A file cannot be written, or was changed in between; everything is as it was.
@@ -500,7 +500,7 @@ def _tidy(manifest: Manifest, tree: Path) -> None:
 
 
 def _both(old: FileRecord | None, new: FileRecord) -> FileRecord:
-    """What is true of a file before it is changed and after."""
+    """The record of a file that holds both before and after its change."""
     former = old.edits if old else ()
     return replace(new, edits=(*former, *(one for one in new.edits if one not in former)))
 

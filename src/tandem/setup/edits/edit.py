@@ -46,7 +46,7 @@ class Edit(Protocol):
             content: The file; None if there is none.
 
         Raises:
-            ConfigInvalid: The file cannot be read as what it should be; names the file and the place.
+            ConfigInvalid: The file does not have its format; names the file and the place.
         """
         ...
 
@@ -55,10 +55,10 @@ class Edit(Protocol):
 
         Args:
             content: The file.
-            before: What it was without our parts when we last wrote it; None if there was none.
+            before: Its content without our parts when we last wrote it; None if there was none.
 
         Raises:
-            ConfigInvalid: The file cannot be read as what it should be; names the file and the place.
+            ConfigInvalid: The file does not have its format; names the file and the place.
         """
         ...
 
@@ -68,7 +68,7 @@ def unusable(path: Path, problem: str, *, line: int | None = None, column: int |
 
     Args:
         path: The file.
-        problem: What is wrong, as the middle of a sentence.
+        problem: The fault, as the middle of a sentence.
         line: Where, from 1.
         column: Where, from 1.
     """
@@ -143,7 +143,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 def at(data: Any, keys: tuple[str, ...]) -> Any:
-    """What is at the end of a way through objects or tables; None if nothing."""
+    """The value at the end of a path through objects or tables; None if there is none."""
     for key in keys:
         data = cast("dict[str, Any]", data).get(key) if isinstance(data, dict) else None
     return data
@@ -321,7 +321,7 @@ class WholeFile:
 
 
 def _apart(text: str, place: int) -> tuple[str, str]:
-    """What has to stand before and behind lines of ours at a place so that blank lines set them apart."""
+    """The line breaks before and after our lines at a place that set them apart by blank lines."""
     newline = newline_of(text)
     head, rest = text[:place].removeprefix(BOM), text[place:]
     tail = newline if rest and not rest.startswith(("\n", "\r\n")) else ""
@@ -344,7 +344,7 @@ def _without_lines(text: str, lines: str, before: str, place: int) -> str:
     if lead and head.endswith(lead) and _ends_line(head.removesuffix(lead)) == _ends_line(before[:place]):
         head = head.removesuffix(lead)
     rest = rest.removeprefix(tail)
-    # What was written behind ours must not end up on the line before it.
+    # Text written behind ours must not end up on the line before it.
     return head + (newline_of(text) if rest and not _ends_line(head) else "") + rest
 
 

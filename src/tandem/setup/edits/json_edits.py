@@ -1,7 +1,7 @@
 """Edits of JSON files, comments and trailing commas allowed: one member of an object, and items of an array.
 
 Python's own parser reads the text, of which comments and trailing commas were made spaces first: so every offset is
-one of the file's own text, and only what is put in or cut out of that text changes.
+one of the file's own text, and only the part that is put in or cut out changes.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class JsonItems:
 
 
 class JsonText:
-    """The text of a JSON file, and where in it what stands.
+    """The text of a JSON file, and the place of each value in it.
 
     Attributes:
         content: The file.
@@ -187,7 +187,7 @@ class JsonText:
         return self._way(keys)[len(keys)]
 
     def elements(self, holder: Element) -> list[Element]:
-        """What is in an object or an array."""
+        """The elements of an object or an array."""
         found: list[Element] = []
         at = _skip(self._plain, holder.start + 1)
         while self._plain[at] not in "]}":
@@ -250,7 +250,7 @@ class JsonText:
         Args:
             keys: The way to it.
             element: The element.
-            earlier: The file before anything was put in: what was there then stays, laid out as it was.
+            earlier: The file before anything was put in: its elements stay, laid out as they were.
         """
         holders = self._way(keys[:-1])
         way = [one for one in [*holders, element] if one is not None]

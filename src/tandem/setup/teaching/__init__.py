@@ -64,7 +64,7 @@ _MAY_RUN: Final = {
     "review": (*_LOOKS, "commit", "submit", "apply", "review proposal", "review discussion"),
     "status": (*_LOOKS, "gsd status"),
 }
-"""What Claude Code may run unasked in a command, besides `git status`: what looks, and what it is for."""
+"""What Claude Code may run unasked in a command, besides `git status`: looks, and the command's own work."""
 
 TIMEOUT_SECONDS: Final = 60
 """How long a client waits for a hook. The broker answers in milliseconds, and its silence ends after twenty seconds."""
@@ -136,7 +136,7 @@ def status_skill() -> str:
 
 def command(client: ClientName, name: str) -> str:
     """A command, `review` or `status`, as a client has it."""
-    # Cursor's commands are plain text; what is typed behind one follows it.
+    # Cursor's commands are plain text; the text typed behind one follows it.
     arguments = {"gemini": "{{args}}", "cursor": "see the end of this message"}.get(client, "$ARGUMENTS")
     text = _text(name).replace("{arguments}", arguments)
     description = REVIEW_DESCRIPTION if name == "review" else STATUS_DESCRIPTION
@@ -174,7 +174,7 @@ class HookEntry:
         path: The file, below the project's root or the user's home folder (see `TeachingFile.path`).
         scope: Which of the two.
         keys: Where the list is in it.
-        items: What it has to hold, besides its other items.
+        items: The items that it must have, besides others.
     """
 
     path: str
@@ -188,7 +188,7 @@ def hooks(client: ClientName, command: Sequence[str]) -> tuple[HookEntry, ...]:
 
     Args:
         client: The client.
-        command: What comes before a hook's name, e.g. `tandem hook`, or an interpreter and a program.
+        command: The words before a hook's name, e.g. `tandem hook`, or an interpreter and a program.
     """
     # Claude Code's shell is a POSIX one everywhere.
     typed = shlex.join if client == "claude" else _typed
