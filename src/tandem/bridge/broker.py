@@ -34,7 +34,7 @@ _LAST_WORDS_LINES = 20
 
 
 class Launch:
-    """A broker that was started, and what it says until it speaks through its log.
+    """A broker that was started, and its output until it writes its log.
 
     Attributes:
         pid: The process; ended if it gave up.
@@ -51,7 +51,7 @@ class Launch:
         return platforms.has_ended(self.pid)
 
     def last_words(self) -> str:
-        """The end of what it had to say, at most twenty lines."""
+        """The end of its output, at most twenty lines."""
         try:
             with open(self.log, "rb") as file:
                 file.seek(self._offset)
@@ -110,7 +110,7 @@ class BrokerLocator:
 
         Args:
             stated_url: The broker that the user named; it is then never started from here, because
-                nobody knows with which data.
+                its data folder is unknown.
             folder: Where the agent works, for the record of its repository.
 
         Raises:

@@ -1,7 +1,7 @@
 """One message on its way to the broker and its answer back, through outages.
 
-What may be sent again after the broker went away: reads may; a write may when it carries an idempotency key, so each
-one is given one. A wait is pinned to a cursor before it begins, and asks only for the time that is left when it is sent
+After the broker went away reads may be sent again; a write may when it carries an idempotency key, so each one is
+given one. A wait is pinned to a cursor before it begins, and asks only for the time that is left when it is sent
 again.
 """
 
@@ -102,7 +102,7 @@ class Route(NamedTuple):
 
 
 class Forwarder:
-    """Sends messages to the broker and writes what comes back. Safe to share between threads."""
+    """Sends messages to the broker and writes its answers. Safe to share between threads."""
 
     def __init__(self, broker: BrokerLocator, route: Route, write: Callable[[bytes], None]) -> None:
         self._broker = broker
@@ -356,17 +356,17 @@ class Call:
         return self.message.with_arguments(**self._changes) if self._changes else self.message.raw
 
     def seconds_left(self) -> float:
-        """How long a wait has still to last; 0 for what is no wait."""
+        """How long a wait has still to last; 0 for any other message."""
         if self._wait_seconds is None:
             return 0.0
         return max(0.0, self._wait_seconds - (time.monotonic() - self._begun))
 
     def glance(self) -> bytes:
-        """An unpinned wait as a wait of no length: answers what is known, with the cursor to pin."""
+        """An unpinned wait as a wait of no length: answers the present state, with the cursor to pin."""
         return self.message.with_arguments(timeout_s=0)
 
     def pin(self, cursor: str) -> None:
-        """From now on, wait for what comes after this cursor."""
+        """From now on, wait for events after this cursor."""
         self._changes["cursor"] = cursor
         self.is_unpinned = False
 

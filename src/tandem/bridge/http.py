@@ -122,7 +122,7 @@ class _Connection:
         self.closings = 0
 
     def is_quiet(self) -> bool:
-        """Whether an idle connection says nothing, as it must: what it says can only be its end."""
+        """Whether an idle connection has nothing to read, as it must: anything to read can only be its end."""
         try:
             return not select.select([self.socket], [], [], 0)[0]
         except (OSError, ValueError):
@@ -213,7 +213,7 @@ class HttpClient:
 
     Args:
         targets: Where they go: to the first one, and from there to the next one whenever one does not answer, or says
-            that it serves nobody now. A request goes to another one by itself only if it has not been sent.
+            that it takes no requests now. A request goes to another one by itself only if it has not been sent.
         silence_seconds: How long it may be silent, and how long the head of an answer may take.
         credentials: The token that goes with each; None for requests that need none.
         owner_dirs: The data folders with one of whose secrets the other side has to prove first that it is this user's
@@ -456,5 +456,5 @@ def _shut(connected: _socket.socket) -> None:
         # Below TLS, whose own would take the connection from under the thread that reads it.
         _socket.socket.shutdown(connected, _socket.SHUT_RDWR)
     except OSError:
-        # It is closed already, which is what was wanted.
+        # It is closed already, as intended.
         return

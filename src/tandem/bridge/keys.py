@@ -32,7 +32,7 @@ class NoKey(Exception):
     """There is no key where one should be.
 
     Attributes:
-        message: What is wrong, and what to do; never any part of a key.
+        message: The fault, and what to do; never any part of a key.
         details: The facts: the `setting` that is wrong, and the `file` if it names one.
     """
 

@@ -1,8 +1,8 @@
 """Which broker is meant: one rule for the command line, the bridge, the hooks, the Python client and `tandem init`.
 
 In this order: the option `--broker`, `TANDEM_BROKER`, what the repository's git folder has on record, the running
-broker's `broker.json` in this user's data folder, and the configured port. The hooks take only the record, as whoever
-commits sets the environment. Where several brokers share a database, `URL,URL` names them in the first three. See
+broker's `broker.json` in this user's data folder, and the configured port. The hooks take only the record, as the
+committer sets the environment. Where several brokers share a database, `URL,URL` names them in the first three. See
 docs/decisions/0024-one-way-to-find-the-broker.md.
 """
 

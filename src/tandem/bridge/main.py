@@ -124,7 +124,7 @@ class Output:
 
 
 class Workers:
-    """Threads that run what they are given: started when needed, kept, never more than `THREADS`."""
+    """Threads that run the calls given to them: started when needed, kept, never more than `THREADS`."""
 
     def __init__(self) -> None:
         self._work: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
@@ -160,7 +160,7 @@ class Bridge:
         self._pending: dict[bytes, PendingRequest] = {}
 
     def serve(self, lines: BinaryIO) -> None:
-        """Take every line, then let what is under way end, for `FINISH_SECONDS` at most."""
+        """Take every line, then let the running requests end, for `FINISH_SECONDS` at most."""
         for line in lines:
             if line.strip():
                 self._take(line)

@@ -1,4 +1,4 @@
-"""JSON-RPC messages of MCP as the bridge needs them: what came in, which headers it takes, what goes back for it."""
+"""JSON-RPC messages of MCP as the bridge needs them: the message, the headers that it takes, and the reply."""
 
 from __future__ import annotations
 

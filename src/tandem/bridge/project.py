@@ -78,7 +78,7 @@ def with_base_files(arguments: Mapping[str, Any], folder: str) -> dict[str, Any]
         with Repository.discover(folder) as repository:
             found, files = repository.base_files(diff, path, base)
     except (TandemError, TypeError, AttributeError):
-        # The broker says what is wrong with the change, or that it has not the files.
+        # The broker names the fault of the change, or says that it lacks the files.
         return given
     return {**given, "base": found, _BASE_FILES: [one.as_json() for one in files]}
 

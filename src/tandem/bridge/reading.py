@@ -156,7 +156,7 @@ class Reader:
                     received.go_on()
 
     def close(self) -> None:
-        """Free what it holds; the socket stays open."""
+        """Free its buffer; the socket stays open."""
         self._buffered.close()
 
     def _line(self) -> str:

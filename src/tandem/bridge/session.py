@@ -47,7 +47,7 @@ _DECIDED = frozenset({"approved", "changes_requested", "rejected", "closed"})
 
 
 class Unreachable(Unavailable):
-    """No broker answered at all, so that nothing is known of what it would have said."""
+    """No broker answered at all, so that its answer is unknown."""
 
 
 def is_decided(data: dict[str, Any]) -> bool:
@@ -184,7 +184,7 @@ class Session:
                 is_unknown = isinstance(failure, ResponseLost) and known is not None and known.keyed
                 raise unreachable(self.location, failure, operation if is_unknown else None) from failure
             raise Unreachable(
-                f"The broker at {self.url} is silent: no answer within {limit_s:.0f} s. See what is wrong with: tandem"
+                f"The broker at {self.url} is silent: no answer within {limit_s:.0f} s. Find the cause with: tandem"
                 " doctor",
                 url=self.url,
             ) from None
@@ -275,7 +275,7 @@ class Session:
             else:
                 self._contacted = True
                 is_away = status == Unavailable.status and _takes_nothing(envelope)
-                # The connection goes to another one next. What it was about may have been done all the same.
+                # The connection goes to another one next. The request may have taken effect all the same.
                 goes_on = status == Unavailable.status and len(self.http.targets) > 1 and is_repeatable
                 may_retry = is_away or goes_on
             patience_s = self.away_s if limit_s is None else limit_s

@@ -33,7 +33,7 @@ class Access:
     Attributes:
         id: `tok_…`; `owner`; or `reviewer:` and a reviewer's id.
         name: Whose it is.
-        roles: What it is for.
+        roles: The roles that it is for.
         project: The one project that it is for; None: all of them.
     """
 
@@ -132,7 +132,7 @@ class AccessToken(NamedTuple):
 
     @property
     def access(self) -> Access:
-        """What it lets its bearer do."""
+        """The access of its bearer."""
         return Access(self.id, self.name, frozenset(self.roles.split(",")), self.project)
 
     def state(self, now_us: int) -> str:

@@ -19,7 +19,7 @@ def time_or_none(instant_us: int | None) -> str | None:
 
 
 def shown(kind: type[T], record: Any, /, **stated: Any) -> T:
-    """An answer from a record: what both call the same, times as ISO 8601, and what is stated of the rest.
+    """An answer from a record: the fields that both name alike, times as ISO 8601, and the stated fields.
 
     Args:
         kind: The answer's type.

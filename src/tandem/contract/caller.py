@@ -1,4 +1,4 @@
-"""Who calls, as far as the interface can tell, and what makes two calls the same call."""
+"""Who calls, as far as the interface can tell, and when two calls count as the same call."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ Changed = Annotated[bool, Field(description="Whether there is something new sinc
 VerdictName = Annotated[
     str, Field(description="The verdict: `approved`, `changes_requested`, `rejected` or `comment`; null without one.")
 ]
-Attention = Annotated[str, Field(description="Why a person should look; null if nobody has to.")]
+Attention = Annotated[str, Field(description="Why a person should look; null if no one has to.")]
 CreatedAt = Annotated[str, Field(description="When it was made.")]
 UpdatedAt = Annotated[str, Field(description="When it last changed.")]
 AlwaysTrue = Annotated[bool, Field(description="Always true."), Shown("hidden")]
@@ -52,7 +52,7 @@ RemovedAt = Annotated[
 ]
 TextPath = Annotated[str, Field(description="The file whose whole content was proposed; null for another change.")]
 Revision = Annotated[
-    str, Field(description="The commits that were proposed, as `A..B`; null for what is still to be committed.")
+    str, Field(description="The commits that were proposed, as `A..B`; null for a change that is not committed yet.")
 ]
 QuestionId = Annotated[
     str,

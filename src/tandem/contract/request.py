@@ -70,10 +70,10 @@ PageToken = Annotated[Token | None, Field(description="`next_page` of the previo
 WaitFlag = Annotated[bool, Field(description="Wait until there is something new.")]
 WaitSeconds = Annotated[
     float | None,
-    # Who asks for more waits as long as a call may; nobody is told to.
+    # A caller that asks for more waits as long as a call may; the schema does not offer it.
     Field(ge=0, le=86_400, description="Seconds to wait; default: 25.", json_schema_extra={"maximum": 50}),
 ]
-WaitCursor = Annotated[Token | None, Field(description="Cursor of an earlier answer: wait for what comes after it.")]
+WaitCursor = Annotated[Token | None, Field(description="Cursor of an earlier answer: wait for later changes.")]
 StateFilter = Annotated[StatusName | None, Field(description="Only reviews in this state.")]
 AttentionFilter = Annotated[bool | None, Field(description="Only those that do, or do not, wait for a person.")]
 
@@ -105,7 +105,7 @@ class Request(BaseModel):
     """The field with the side that the caller speaks for, which must be one of the token's roles."""
 
     subject_fields: ClassVar[Mapping[str, Subject]] = {"review_id": "review", "parent_id": "review"}
-    """Fields with ids: what they name has to be in the token's project, or is unknown to the caller."""
+    """Fields with ids: their subjects have to be in the token's project, or are unknown to the caller."""
 
     project_scoped: ClassVar[bool] = False
     """Whether a request without a project is still for callers of one project, as its answer has nothing else."""

@@ -28,7 +28,7 @@ from tandem.reviews.reviewer_contract import NoReviewer
 CycleId = Annotated[str, Field(description="The cycle.")]
 WorkflowName = Annotated[str, Field(description="The workflow.")]
 ActiveRole = Annotated[str, Field(description="The role whose turn it is; it holds the lock.")]
-Feature = Annotated[str, Field(description="What is built, in a few words.")]
+Feature = Annotated[str, Field(description="The feature, in a few words.")]
 Mode = Annotated[
     str, Field(description="`direct` or `approval`: whether a hand-off advances the cycle at once or by its review.")
 ]
@@ -280,7 +280,7 @@ class HandoffView:
     written_at: Annotated[str, Field(description="When it was written.")]
     advanced_at: Annotated[str | None, Field(description="When it advanced the cycle; null if it has not.")]
     payload: Annotated[
-        dict[str, Any], Field(description="What was handed over, empty once it was removed; see the payload.")
+        dict[str, Any], Field(description="The content handed over, empty once it was removed; see the payload.")
     ]
 
 

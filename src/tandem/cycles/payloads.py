@@ -21,10 +21,10 @@ TEXTS = {
 
 ARRAYS = {
     "files_modified": "Files that were added, changed or removed.",
-    "endpoints": "Interfaces that the consumer is to build or to use, such as routes and functions.",
-    "data_shapes": "What goes through them: requests, answers, records, messages.",
-    "assumptions": "What was taken for granted and may be wrong.",
-    "todos": "What is left for the consumer.",
+    "endpoints": "Interfaces that the consumer will build or use, such as routes and functions.",
+    "data_shapes": "The data that they exchange: requests, answers, records, messages.",
+    "assumptions": "Assumptions that may be wrong.",
+    "todos": "Work that is left for the consumer.",
     "notes": "Anything else in words.",
 }
 """Fields that are lists, and their meaning."""

@@ -104,7 +104,7 @@ class CycleStart(WriteRequest):
     )
 
     workflow: Workflow = None
-    feature: Annotated[Text, Field(description="What is to be built, in a few words.")]
+    feature: Annotated[Text, Field(description="The feature to build, in a few words.")]
 
 
 class CycleStatus(ProjectRequest):

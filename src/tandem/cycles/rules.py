@@ -119,7 +119,7 @@ def checked_feature(feature: str) -> str:
     """
     name = feature.strip()
     if not name:
-        raise SchemaInvalid("feature: name what is to be built, in a few words.", field="feature")
+        raise SchemaInvalid("feature: name the feature to build, in a few words.", field="feature")
     if len(name) > FEATURE_LENGTH:
         raise SchemaInvalid(
             f"feature: use at most {FEATURE_LENGTH} characters; the details belong into the hand-offs.",
