@@ -1,1 +1,1 @@
-"""GSD, the npm package `get-shit-done-cc`: its settings, pointers in what it installed, its steps, and rollback."""
+"""GSD, the npm package `get-shit-done-cc`: its settings, pointers in its installed files, its steps, and rollback."""

@@ -36,7 +36,7 @@ TOOL: Final = f"mcp__{SERVER}__*"
 TOOLS: Final = {"claude": TOOL, "gemini": f"mcp_{SERVER}_*", "opencode": f"{SERVER}_*"}
 """The same in each client's words. Codex lists no tools: its agents have those of its configuration."""
 
-_DO: Final = "do what it prints. At SOLO, or where there is no such command, go on as usual."
+_DO: Final = "follow its output. At SOLO, or where there is no such command, go on as usual."
 _POINTER_LINE = re.compile(r"^[ \t]*(?:- )?<!-- tandem:[a-z]+ --> [^\n]* <!-- /tandem -->\r?\n", re.MULTILINE)
 _HEAD = re.compile(r"---\r?\n(?P<head>(?:[^\n]*\n)*?)---\r?(?:\n|\Z)")
 _KEY = re.compile(r"^(?:allowed-tools|tools):(?P<inline>[^\r\n]*)(?P<end>\r?\n)", re.MULTILINE)

@@ -1,8 +1,8 @@
-"""Shell commands of an agent that are refused before they run: what is a person's, and a review of its own work.
+"""Shell commands of an agent that are refused before they run: a person's, and a review of its own work.
 
-Git's hooks judge what is committed. Refused here is what an agent says literally to go past them: git without its
-hooks, an override, and changes of the gate's own files. A command is taken apart into words; what a variable, a script
-or the code of another language hides is not looked for. The base branch's hook, the push or `tandem audit` finds that.
+Git's hooks judge commits. Refused here are the literal ways round them: git without its hooks, an override, and
+changes of the gate's own files. A command is split into words; a way that a variable, a script or the code of another
+language hides is not looked for. The base branch's hook, the push or `tandem audit` finds that.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ _LOOKS = frozenset({
     "blame", "cat-file", "describe", "diff", "for-each-ref", "grep", "help", "log", "ls-files", "ls-remote", "ls-tree",
     "rev-list", "rev-parse", "shortlog", "show", "status", "version",
 })  # fmt: skip
-"""What calls no hook, whatever the configuration is."""
+"""Commands that call no hook under any configuration."""
 
 _OVERRIDES = re.compile(r"(?:\$env:)?TANDEM_OVERRIDE(?:=.*)?", re.DOTALL)
 _PERSONS = frozenset({"off", "override", "record-override", "set"})
@@ -89,7 +89,7 @@ _REVIEW_ID = re.compile(r"\brv_[0-9a-z]+")
 _MOST_REVIEWS = 10
 _AGENTS = {"claude": "claude-code"}
 _ALONE = (
-    "Leave it alone: 'tandem gate status' shows what it holds, and a person changes it with 'tandem gate on' or 'off'."
+    "Leave it alone: 'tandem gate status' shows its settings, and a person changes it with 'tandem gate on' or 'off'."
 )
 
 

@@ -37,7 +37,7 @@ class PendingWrite(NamedTuple):
 
     Attributes:
         path: Absolute.
-        content: Gives what it would hold; None if it would be gone. May raise `UnknownContent` or OSError.
+        content: Gives its new content; None if it would be gone. May raise `UnknownContent` or OSError.
     """
 
     path: str
@@ -93,7 +93,7 @@ def refusal(tool: str, given: dict[str, Any], folder: str) -> list[str] | None:
         if any(map(state.own_gate, state.places(writing.path))):
             return [
                 f"{writing.path} is the gate's own, and no part of your work.",
-                "Leave it alone: 'tandem gate status' shows what it holds, and a person changes it.",
+                "Leave it alone: 'tandem gate status' shows its settings, and a person changes it.",
             ]
         for document, kind in _documents(writing.path).items():
             gate = state.find_enabled(os.path.dirname(document))

@@ -3,7 +3,7 @@
 Also a fast-forward, a reset, a pull and `git update-ref` come to the first, which call no hook for commits: it judges
 base branches. The second is the last look before others see it, and finds what went round the other hooks: nothing
 that is not approved goes to a base branch elsewhere, nor anywhere where each task is reviewed. The third is the same
-as the first in a repository that others push to, whatever hooks they have.
+as the first in a repository that others push to, with or without hooks of their own.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _SHOWN_COMMITS = 10
 _SHOWN_PATHS = 3
 _SHORT = 10
 _MERGING = ("merge", "pull")
-"""How the name begins that git gives to what it does, where that changes files before it moves the branch."""
+"""How git's name for an action begins that changes files before it moves the branch."""
 
 
 def update(gate: GateFile, arguments: Sequence[str]) -> int:
@@ -103,7 +103,7 @@ def _updated(gate: GateFile, lines: list[list[str]], *, is_server: bool = False)
     bases = guarded(gate)
     # Whether two names are one is not left to the file system's case.
     moves = [(ref, new) for _, new, ref in lines if ref.casefold() in bases and not _is_renaming(gate, new)]
-    # The script of the hook knows the base branches too: what it lets come here is no base branch only if that holds.
+    # The script of the hook filters by base branch too: the broker is asked about any other branch that comes here.
     branches = [(ref, new) for _, new, ref in lines if ref.casefold().startswith(HEADS)]
     if not moves and (is_server or not branches):
         return None
@@ -217,7 +217,7 @@ def _pushed(gate: GateFile, name: str, url: str, sent: list[tuple[str, str, str]
         except (Unreachable, Refused, TandemError, OSError) as error:
             if not judged and isinstance(error, Unreachable):
                 return None
-            return Refusal([f"What is pushed cannot be judged: {error}"])
+            return Refusal([f"The push cannot be judged: {error}"])
 
 
 class _Remote:
@@ -277,7 +277,7 @@ def _sent(
     old = next(iter(git.known_commits(place, [there])), None)
     if is_base:
         _ask_about(gate, asker, judge, ref, (old, new))
-        # Only what is there already is known, whatever the refs here say.
+        # Only commits that are there already are known, regardless of the refs here.
         judgement = _with_rules(judge, judge.judge(new, old=old, without=known, tips=()), (old, new))
     else:
         judgement = judge.judge(new, old=old, without=known) if old is not None else None
@@ -317,12 +317,12 @@ def _refusal(
         reviews = dict.fromkeys(review_id for commit in wrong for review_id in commit.finding.review_ids)
         lines += [f"Its checks: tandem checks list {review_id}" for review_id in [*reviews][:_SHOWN_COMMITS]]
         lines += [f"Run again: tandem checks run {review_id}{on}" for review_id in [*reviews][:_SHOWN_COMMITS]]
-        lines.append("When they have passed, run the same git command again; or mend what they found.")
+        lines.append("When they have passed, run the same git command again; or fix their findings.")
     elif old is not None:
         lines += _approving(gate, new, change, branch, remote)
     origin = _from_elsewhere(gate, wrong[0].commit) if wrong else None
     if origin is not None:
-        lines.append(f"A person can take what is there by now as it is: tandem gate on --accept {origin}")
+        lines.append(f"A person can accept the commits that are there by now: tandem gate on --accept {origin}")
     return Refusal(lines, net, branch)
 
 

@@ -54,7 +54,7 @@ def prepare(gate: GateFile, arguments: Sequence[str]) -> int:
                 unknown = f"The broker does not know the project '{gate.project}'."
                 reasons.append(f"{unknown} Register it again with: tandem gate on")
         except (TandemError, OSError) as error:
-            reasons = [f"What is being committed cannot be judged: {str(error).rstrip('.')}."]
+            reasons = [f"The commit cannot be judged: {str(error).rstrip('.')}."]
         return _refuse(gate, reasons, arguments[0])
 
 
@@ -203,7 +203,7 @@ def _explained(gate: GateFile, asker: GateClient, ruling: CommitDecision, argume
     # One pick or revert without a conflict leaves nothing behind but its message.
     action = os.environ.get("GIT_REFLOG_ACTION", "").partition(" ")[0]
     going_on = next_steps.continuing() or ("git commit --no-edit" if action in {"cherry-pick", "revert"} else None)
-    again = f": {going_on}" if going_on else ", commit again, exactly what was approved."
+    again = f": {going_on}" if going_on else ", commit again, exactly the approved content."
     refused = [path for one in ruling.decisions[:1] for path in one["paths"] if not path["allowed"]]
     if refused and not is_merge and all(path["kind"] == "in_part" for path in refused):
         whole = dict.fromkeys(path["review_id"] for path in refused)

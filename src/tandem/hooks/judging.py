@@ -114,7 +114,7 @@ def _amending(
 ) -> CommitDecision:
     """The ruling as of an amended HEAD, whose parent is given, with the signatures of both messages."""
     whole = git.between(gate.place, parent or git.empty_tree(gate.place), ruling.tree)
-    # Nothing at all would be the last commit taken back, which is a change like any other.
+    # An empty difference would revert the last commit, which is a change like any other.
     amended = asker.check_gate(whole, signed, parent, sign=gate.sign) if whole else None
     if amended is not None and amended["allowed"] is True:
         return CommitDecision(

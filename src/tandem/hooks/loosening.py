@@ -258,7 +258,7 @@ def _diff(gate: GateFile, base: str, tree: str) -> str:
 def _plan_is_blocking(plan: str, against: list[str]) -> list[str]:
     if not against:
         return [
-            f"The plan {plan} is in blocking mode since one of its changes was taken back: approval comes first.",
+            f"The plan {plan} is in blocking mode since one of its changes was reverted: approval comes first.",
             f"{next_steps.COMMIT_IT} {next_steps.BY_COMMIT}",
         ]
     return [

@@ -1,6 +1,6 @@
 """What agents call when a session starts: a line about the gate, two about reviews, GSD's overlay after an update.
 
-Nothing here refuses anything or is waited for: a session starts whatever happens.
+Nothing here refuses anything or is waited for: a session starts in any case.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def _standing(gate: GateFile, arguments: Sequence[str]) -> str:
     except Unreachable as error:
         return f"{said} {error}"
     except Refused as error:
-        mend = "" if error.wants_token else " A person has to mend that: tandem gate on"
+        mend = "" if error.wants_token else " A person has to repair that: tandem gate on"
         return f"{said} But the broker refuses: {error}{mend}"
     return f"{said} The broker runs."
 

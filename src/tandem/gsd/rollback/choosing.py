@@ -119,8 +119,8 @@ class RollbackReview:
         """Whether a commit's content was decided against.
 
         Args:
-            difference: The commit's; None for the review as a whole. Content of no round counts as what was
-                reviewed before a counter-patch was accepted.
+            difference: The commit's; None for the review as a whole. Content of no round counts as the
+                content reviewed before a counter-patch was accepted.
         """
         decisions = self.decisions
         number = None if difference is None else self.round_of(difference)
@@ -377,7 +377,7 @@ def _nowhere(checkout: Checkout, tip: Tip, review_id: str, records: Iterable[Com
 
 
 async def choose(reviews: Reviews, checkout: Checkout, review: RollbackReview, found: FoundCommit) -> Choice | None:
-    """The review's commits that were decided against, and what goes with them; None if they are all gone already.
+    """The review's commits that were decided against, and those that go with them; None if all are gone already.
 
     Raises:
         InvalidTransition: They were not decided against.
@@ -406,7 +406,7 @@ def _not_against(review: RollbackReview) -> InvalidTransition:
     status = review.full.status
     stands = status.status if status.outcome is None else f"{status.status} ({status.outcome})"
     return InvalidTransition(
-        f"{review.id} is {stands}, and what was committed of it was not decided against; nothing was changed."
+        f"{review.id} is {stands}, and its commits were not decided against; nothing was changed."
         " Only what a reviewer rejected, or wants changed, is rolled back; to revert something else: git revert"
         " COMMIT",
         review_id=review.id,

@@ -274,7 +274,7 @@ class RollbackBuilder:
         try:
             made = self._scratch.apply(round_, subject)
         except RevertConflict as conflict:
-            reason = f"the counter-patch does not fit what is there now: {', '.join(conflict.paths)}"
+            reason = f"the counter-patch does not fit the present files: {', '.join(conflict.paths)}"
             self._rework.append(Rework(None, subject, (round_.review_id,), reason))
             return None
         if made is None:

@@ -35,8 +35,8 @@ class StepWord(StrEnum):
     CHANGES = "CHANGES"
     """The reviewer wants changes, or sent a counter-patch to decide about; or a required check failed."""
     WAITING = "WAITING"
-    """No verdict yet, a required check runs still, or the reviewer asks something: run the same command again after
-    what is said.
+    """No verdict yet, a required check runs still, or the reviewer asks something: do as it says, then run the same
+    command again.
     """
     APPROVED = "APPROVED"
     """Exactly this content is approved: go on."""
@@ -275,7 +275,7 @@ def approved(subject: Subject, review_id: str | None, *, is_superseded: bool) ->
     """What to do with an approved content."""
     close = () if review_id is None else (f"Then close the review: tandem review close {review_id}",)
     if is_superseded or subject.is_draft:
-        fetch = f"Bring the files to exactly what was approved: tandem apply {review_id}"
+        fetch = f"Bring the files to exactly the approved content: tandem apply {review_id}"
         commit = f"Commit them as they are, then run again: {subject.command}" if subject.step == "wave" else ""
         return tuple(filter(None, (fetch, commit))) + (() if commit else close)
     if subject.step == "wave":
@@ -321,7 +321,7 @@ def _changes(subject: Subject, status: ReviewStatus, patch: Patch | None) -> tup
         return (*next_steps.take_in(review_id, status.conflict_with, committed=subject.is_committed), again)
     if held_by_checks(status) is not None:
         return (
-            f"See which failed: tandem checks list {review_id}; what it wrote: tandem checks log {review_id} NAME",
+            f"See which failed: tandem checks list {review_id}; its output: tandem checks log {review_id} NAME",
             again,
             f"If the check itself was at fault: tandem checks run {review_id}, then run again: {subject.command}",
         )

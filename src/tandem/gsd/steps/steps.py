@@ -303,7 +303,7 @@ class StepRun:
         with Repository(situation.root) as repository:
             is_here = situation.branch in [branch.name for branch in found]
             if is_here and repository.working_diff().diff:
-                self.say("what is not committed is left out: a wave is what its commits say")
+                self.say("uncommitted changes are left out: a wave consists of its commits")
             submitter = self._submitter(repository)
             await submitter.sweep()
             parts = [await self._up(submitter, repository, branch, is_only=len(found) == 1) for branch in found]

@@ -148,7 +148,7 @@ CATEGORIES = {
 
 PASSED, FAILED = "passed", "failed"
 _PASSED = frozenset({"passed", "pass", "complete", "completed", "verified"})
-# A complete UAT.md is one whose tests all have a result, whatever the results are.
+# A complete UAT.md is one whose tests all have a result, good or bad.
 _ISSUES = re.compile(r"^issues:[ \t]*[1-9]", re.MULTILINE)
 _FAILED = frozenset({"failed", "fail", "gaps_found", "diagnosed", "issues_found"})
 _NAMED_PATHS = 3
