@@ -97,7 +97,7 @@ def test_a_refused_commit_leaves_its_message_to_be_used_again(gated: Gated):
         (
             "rejected",
             "rejected exactly this: 'Because.'",
-            "Do it differently, git add, then: tandem submit --parent {} --staged --wait -m 'what it is for'",
+            "Do it differently, git add, then: tandem submit --parent {} --staged --wait -m 'why'",
         ),
     ],
 )

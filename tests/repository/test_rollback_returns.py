@@ -81,7 +81,7 @@ def test_the_plan_is_not_held_up_by_what_is_gone(plan: Plan, task: Task, taken_b
     assert f"tandem rollback {task.review}" in go_on(plan)
     taken_back(plan)
     words = go_on(plan)
-    assert "was taken back: approval comes first" in words
+    assert "was reverted: approval comes first" in words
     assert "tandem rollback" not in words
     assert settled(plan, task) == ["observed"]
     before = plan.head

@@ -61,7 +61,7 @@ def test_each_client_gets_its_own_form(client: ClientName) -> None:
 
 def test_every_text_says_the_same_way_to_wait_and_the_cheaper_one_first() -> None:
     texts = [teaching.block(), teaching.skill(), teaching.command("claude", "review"), instructions("proposer", ())]
-    commit, go_on = "`tandem commit -m 'what it is for'`", "`tandem commit`"
+    commit, go_on = "`tandem commit -m 'why'`", "`tandem commit`"
     for text in texts:
         plain = " ".join(text.split())
         assert commit in plain

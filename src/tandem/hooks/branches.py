@@ -331,7 +331,7 @@ def _approving(gate: GateFile, new: str, change: str, onto: str, remote: str | N
     if (land := landing(gate, new, onto, *(["--remote", remote] if remote is not None else []))) is not None:
         return [f"Have it reviewed as one change, and landed: {land}"]
     return [
-        f"Submit it as one change: tandem submit --range {change} --wait -m 'what it is for'",
+        f"Submit it as one change: tandem submit --range {change} --wait -m 'why'",
         "and when it is approved, run the same git command again.",
     ]
 

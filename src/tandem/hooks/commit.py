@@ -181,7 +181,7 @@ def _explained(gate: GateFile, asker: GateClient, ruling: CommitDecision, argume
     """
     if ruling.held is not None and not ruling.advice:
         return kept_back(asker, ruling.held, "This commit", "commit again, exactly this")
-    lines = ["This commit holds what is not approved:"]
+    lines = ["This commit holds changes that are not approved:"]
     lines += [f"  {visible_line(reason)}" for reason in ruling.reasons[:_SHOWN_PATHS]]
     if len(ruling.reasons) > _SHOWN_PATHS:
         lines.append(f"  and {len(ruling.reasons) - _SHOWN_PATHS} more")

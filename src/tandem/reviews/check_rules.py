@@ -40,7 +40,7 @@ PENDING, FAILED, PASSED, DOUBTFUL = "pending", "failed", "passed", "doubtful"
 """The outcomes of the required checks of a round."""
 
 UNCONFINED: Final = (
-    "bubblewrap (bwrap) does not work on the machine that runs the checks, and nobody has trusted them to run without."
+    "bubblewrap (bwrap) does not work on the machine that runs the checks, and no one has trusted them to run without."
     " A person can install bubblewrap, or run 'tandem trust' there."
 )
 """Why a check that may not run without bubblewrap did not run."""

@@ -82,7 +82,7 @@ rounds = Table(
     Column("accepted_by", Text, comment="who accepted a counter-patch; null if that may have been its author"),
     Column("base_files_id", Text, ForeignKey("contents.id")),
     Column("notes", Text, comment="what git did that the diff did not say, as JSON; null for a diff as it was sent"),
-    Column("ground", Text, comment="JSON: what it stands on; null where nobody can tell"),
+    Column("ground", Text, comment="JSON: its base; null where that is unknown"),
     # For what nothing names any more.
     partial_index("ix_rounds_description", "description_id", where="description_id IS NOT NULL"),
     partial_index("ix_rounds_diff", "diff_id", where="diff_id IS NOT NULL"),
@@ -232,9 +232,9 @@ checks = record_table(
         "position": "order in their file",
         "source": "SHA-256 of the file that names it",
         "tree": "id of the git tree that it ran on",
-        "ground": "JSON: what it ran on, or is going to; null for runs of earlier versions",
+        "ground": "JSON: its base when it ran, or will run; null for runs of earlier versions",
     },
-    comment="What is run on a round, and its latest run.",
+    comment="Checks of a round, and the latest run of each.",
 )
 
 viewed_files = Table(

@@ -541,7 +541,7 @@ async def refuse_if_landed(services: Services, review: Review) -> None:
     places = [f"on {branch}" for branch in landing.branches] or [f"as {landing.commits[0][:10]}"]
     raise AlreadyLanded(
         f"What {review.id} approves is committed already ({', '.join(places)}), and a revision would end its approval."
-        " Propose further changes as a new review: tandem submit -m 'what it is for' (create_review without"
+        " Propose further changes as a new review: tandem submit -m 'why' (create_review without"
         " review_id).",
         review_id=review.id,
         commits=list(landing.commits),

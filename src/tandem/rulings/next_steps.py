@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-SUBMIT = "tandem submit --staged --wait -m 'what it is for'"
+SUBMIT = "tandem submit --staged --wait -m 'why'"
 SUBMIT_IT = f"Submit it:   {SUBMIT}"
 COMMIT_IT = "Have it reviewed and committed:"
-COMMIT = "git commit -m 'what it is for'"
+COMMIT = "git commit -m 'why'"
 BY_COMMIT = COMMIT.replace("git", "tandem")
 REVISION = "revision"
 """Where a proposal of commits says in its metadata which ones they are."""
@@ -83,7 +83,7 @@ def commit(review_id: str) -> list[str]:
 
 def follow(review_id: str) -> str:
     """The command that submits what follows a review that is over."""
-    return f"tandem submit --parent {review_id} --staged --wait -m 'what it is for'"
+    return f"tandem submit --parent {review_id} --staged --wait -m 'why'"
 
 
 def _range(revision: str) -> str:

@@ -628,12 +628,12 @@ def _create_checks() -> None:
             "ground",
             sa.Text(),
             nullable=True,
-            comment="JSON: what it ran on, or is going to; null for runs of earlier versions",
+            comment="JSON: its base when it ran, or will run; null for runs of earlier versions",
         ),
         sa.ForeignKeyConstraint(["log_id"], ["contents.id"], name=op.f("fk_checks_log_id")),
         sa.ForeignKeyConstraint(["review_id"], ["reviews.id"], name=op.f("fk_checks_review_id")),
         sa.PrimaryKeyConstraint("review_id", "round", "name", name=op.f("pk_checks")),
-        comment="What is run on a round, and its latest run.",
+        comment="Checks of a round, and the latest run of each.",
         sqlite_with_rowid=False,
     )
     op.create_index(
@@ -852,7 +852,7 @@ def _create_rounds() -> None:
             nullable=True,
             comment="what git did that the diff did not say, as JSON; null for a diff as it was sent",
         ),
-        sa.Column("ground", sa.Text(), nullable=True, comment="JSON: what it stands on; null where nobody can tell"),
+        sa.Column("ground", sa.Text(), nullable=True, comment="JSON: its base; null where that is unknown"),
         sa.ForeignKeyConstraint(["base_files_id"], ["contents.id"], name=op.f("fk_rounds_base_files_id")),
         sa.ForeignKeyConstraint(["description_id"], ["contents.id"], name=op.f("fk_rounds_description_id")),
         sa.ForeignKeyConstraint(["diff_id"], ["contents.id"], name=op.f("fk_rounds_diff_id")),
