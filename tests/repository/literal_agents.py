@@ -31,12 +31,18 @@ _SENTENCE = "It does the task."
 _COMMAND = re.compile(
     r"(?P<words>[^\n]*?)(?:: +|`)(?P<command>(?:tandem|(?:GIT_EDITOR=true )?git) [^`\n]+?)\s*(?:`|$)", re.MULTILINE
 )
-_CHANGES = re.compile(r"\b(?<!one )(?:change|differently)\b", re.IGNORECASE)
+_CHANGES = re.compile(r"\b(?<!one )(?:change|differently|resolve)\b", re.IGNORECASE)
 _COMMITS = re.compile(r"\b(?:commit (?:again|exactly)|git command again)\b", re.IGNORECASE)
 _COMMITTING = re.compile(r"(?:GIT_EDITOR=true )?git (?:commit|\S+ --continue)\b|tandem commit\b")
 _IN_A_SENTENCE = r"(?<=: )(?:tandem|git) .+?(?=, then|\.(?: |$))"
 _PERSONS = re.compile(r"\bperson\b", re.IGNORECASE)
-_DOINGS = {"Change": "change", "differently": "change", "Commit": "commit", "git command again": "commit"}
+_DOINGS = {
+    "Change": "change",
+    "Resolve": "change",
+    "differently": "change",
+    "Commit": "commit",
+    "git command again": "commit",
+}
 _USAGE = 2
 _SECONDS = 110
 
@@ -121,7 +127,7 @@ class LiteralAgent:
 
     def run(self, command: str) -> tuple[int, str]:
         """Run a command in the working tree; its exit status, and all that it printed."""
-        is_for_a_shell = "&&" in command or command.startswith("GIT_EDITOR=")
+        is_for_a_shell = any(sign in command for sign in ("&&", "$(")) or command.startswith("GIT_EDITOR=")
         words = ["sh", "-c", command] if is_for_a_shell else shlex.split(command)
         # An agent has no editor.
         environment = {**os.environ, "GIT_EDITOR": "false", **self.environment}
@@ -201,7 +207,7 @@ class ToolAgent(LiteralAgent):
     def orders(self, message: str) -> list[tuple[str, dict[str, str]]]:
         """Returns the instructions of a message in their order, each with the arguments that it states."""
         first = re.split(r"[;.] or\b", message, flags=re.IGNORECASE)[0]
-        words = "|".join([*self.tools, "Change", "differently", "Commit", "git command again"])
+        words = "|".join([*self.tools, *_DOINGS])
         found = [*re.finditer(rf"{_IN_A_SENTENCE}|\b(?:{words})\b", first)]
         ends = [*(one.start() for one in found), len(first)][1:]
         made: list[tuple[str, dict[str, str]]] = []

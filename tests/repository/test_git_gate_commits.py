@@ -316,7 +316,7 @@ def test_an_accepted_counter_patch_to_a_followed_commit_is_brought_into_the_bran
     counter(followed, review)
     followed.decide(review)
     bring = f"tandem apply {review} --index"
-    assert f" approved: {bring} Commit exactly this: git commit" in told(followed, review)
+    assert f" content: {bring} Commit exactly this: git commit" in told(followed, review)
     # Local work is not lost, here as elsewhere.
     followed.write({"a.txt": "not committed\n"})
     assert "git stash push" in followed.tandem("apply", review, "--index").refusal
@@ -342,7 +342,7 @@ def test_an_accepted_counter_patch_to_commits_of_a_branch_is_brought_into_it_and
     assert free.tandem("apply", review).status == 0
     assert "Already there" in free.tandem("apply", review).stdout
     free.decide(review)
-    assert f" approved: tandem apply {review} --index" in told(free, review)
+    assert f" content: tandem apply {review} --index" in told(free, review)
     assert free.tandem("apply", review, "--index").status == 0
     free.git("commit", "--quiet", "-m", "Better")
     lands(free)

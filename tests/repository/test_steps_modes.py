@@ -108,7 +108,7 @@ def test_per_plan_changes_are_committed_and_the_same_review_goes_on(per_plan: St
     per_plan.write("a.txt", "2\n")
     ended = per_plan.run("wave")
     assert (ended.status, head(ended)) == (10, "CHANGES")
-    assert "not committed" in ended.stderr
+    assert "uncommitted" in ended.stderr
     per_plan.commit({"a.txt": "2\n"}, "fix(03-02): as the reviewer asked")
     again = per_plan.ends(per_plan.reviewed("wave", "--json"), "APPROVED", 0)
     assert (again["review_id"], again["round"]) == (first["review_id"], 2)
