@@ -87,21 +87,21 @@ class InboxItem:
 class InboxCounts:
     """How many there are of each kind, at most one more than the limit that was asked for."""
 
-    your_turn: Annotated[int, Field(description="Reviews that wait for the person.")]
-    waiting: Annotated[int, Field(description="Reviews that wait for others.")]
+    your_turn: Annotated[int, Field(description="Items that wait for the person.")]
+    waiting: Annotated[int, Field(description="The other open items.")]
     problems: Annotated[int, Field(description="Problems.")]
 
 
 @dataclass(frozen=True, slots=True)
 class Inbox:
-    """Reviews that wait for a person, reviews that wait for others, and problems.
+    """Items that wait for a person, the other open ones, and problems.
 
     In each list the reviews that the person proposed, holds or decided come first; then by priority and age.
     """
 
     person: Annotated[str, Field(description="Whose it is.")]
-    your_turn: Annotated[tuple[InboxItem, ...], Field(description="Reviews that wait for the person.")]
-    waiting: Annotated[tuple[InboxItem, ...], Field(description="Reviews that wait for others.")]
+    your_turn: Annotated[tuple[InboxItem, ...], Field(description="Items that wait for the person.")]
+    waiting: Annotated[tuple[InboxItem, ...], Field(description="The other open items.")]
     problems: Annotated[tuple[InboxItem, ...], Field(description="Problems; they are in neither of the other lists.")]
     counts: Annotated[
         InboxCounts, Field(description="How many there are in each list, at most one more than the limit.")
