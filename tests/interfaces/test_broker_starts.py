@@ -11,9 +11,10 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import httpx
 import psutil
@@ -38,6 +39,7 @@ class User:
     def __init__(self, folder: Path, port: int) -> None:
         self.folder = folder
         self.data_dir = folder / "data"
+        self.said = folder / "stderr"
         self.port = port
         self.environment = {
             **{name: value for name, value in os.environ.items() if name != "TANDEM_PORT"},
@@ -56,17 +58,14 @@ class User:
     def status(self) -> dict[str, Any]:
         return json.loads(self.run("status", "--json").stdout)["data"]
 
-    def crash(self) -> None:
-        """End the broker without any warning."""
-        pid = self.status()["pid"]
-        os.kill(pid, signal.SIGKILL)
-        wait_for(lambda: not psutil.pid_exists(pid))
-
     @contextmanager
-    def in_front(self, output: IO[bytes]) -> Generator[Started]:
-        """A broker in the foreground, once it answers."""
-        words, errors = ["up", "--json", "--port", str(self.port)], output.fileno()
-        with start_tandem(words, self.folder, self.environment, stdout=subprocess.PIPE, stderr=errors) as process:
+    def in_front(self, *options: str) -> Generator[Started]:
+        """A broker in the foreground, once it answers; it is killed in the end."""
+        words, pipe = ["up", "--json", *options], subprocess.PIPE
+        with (
+            self.said.open("ab") as errors,
+            start_tandem(words, self.folder, self.environment, stdout=pipe, stderr=errors.fileno()) as process,
+        ):
             assert process.stdout is not None
             assert process.stdout.readline()
             try:
@@ -74,6 +73,18 @@ class User:
             finally:
                 with contextlib.suppress(ProcessLookupError):
                     process.kill()
+
+    def killed(self, *options: str, **environment: str) -> None:
+        """A run of the past, with these options and variables."""
+        own = self.environment
+        self.environment = {**own, **environment}
+        with self.in_front(*options):
+            pass
+        self.environment = own
+
+    def started_for_a_client(self) -> None:
+        start_broker(str(self.data_dir), environment=self.environment)
+        wait_for(lambda: self.status()["running"])
 
 
 def wait_for(come: Callable[[], bool], seconds: float = PATIENCE_SECONDS) -> None:
@@ -98,84 +109,60 @@ def brokers(user: User) -> list[int]:
     return [one.pid for one in psutil.process_iter(["cmdline"]) if str(user.data_dir) in (one.info["cmdline"] or ())]
 
 
-@pytest.mark.parametrize("start", ["by itself", "for a client"])
-def test_a_start_without_options_has_those_of_the_last_run(user: User, start: str) -> None:
-    assert user.up("--port", str(user.port), "--host", "localhost")["url"] == f"http://localhost:{user.port}"
-    user.crash()
-    if start == "by itself":
-        user.up()
-    else:
-        start_broker(str(user.data_dir), environment=user.environment)
-        wait_for(lambda: user.status()["running"])
+def test_a_start_without_options_has_those_of_the_last_run(user: User) -> None:
+    user.killed("--port", str(user.port), "--host", "localhost")
+    user.started_for_a_client()
     assert user.status()["url"] == f"http://localhost:{user.port}"
+    assert user.run("down").status == 0
+    assert user.up()["url"] == f"http://localhost:{user.port}"
     assert user.run("down").status == 0
     # The person's configuration file counts more than an earlier option.
     (user.folder / "config").mkdir()
     (user.folder / "config" / "config.toml").write_text("host = '127.0.0.1'\n", "utf-8")
-    assert user.up()["url"] == f"http://127.0.0.1:{user.port}"
+    with user.in_front():
+        assert user.status()["url"] == f"http://127.0.0.1:{user.port}"
 
 
-@pytest.mark.parametrize("record", ["whole", "{", None])
-def test_a_start_by_itself_asks_for_tokens_as_the_last_run_did_whatever_became_of_its_record(
-    user: User, record: str | None
-) -> None:
-    started, file = user.environment, user.data_dir / "last_run.json"
-    user.environment = {**started, "TANDEM_AUTH": "token"}
-    user.up("--port", str(user.port))
-    user.crash()
-    user.environment = started
-    if record is None:
+def test_a_start_by_itself_asks_for_tokens_as_the_last_run_did_whatever_became_of_its_record(user: User) -> None:
+    file = user.data_dir / "last_run.json"
+    user.killed("--port", str(user.port), TANDEM_AUTH="token")
+    # What somebody wrote makes no broker more trusting.
+    for record in ("{", '{"port": 0, "options": {"auth": "trusted"}}', None):
         file.unlink()
-    elif record != "whole":
-        file.write_text(record, "utf-8")
-    start_broker(str(user.data_dir), environment=user.environment)
-    wait_for(lambda: user.status()["running"])
+        if record is not None:
+            file.write_text(record, "utf-8")
+        with user.in_front("--port", "0"):
+            assert status_without_a_token(user) == 401
+    user.started_for_a_client()
     assert status_without_a_token(user) == 401
     assert user.run("review", "list").status == 0
 
 
 def test_a_start_by_itself_asks_for_tokens_where_the_last_run_may_have_done_so_on_another_database(user: User) -> None:
-    trusting = user.environment
-    user.up("--port", "0")
-    user.crash()
+    user.killed("--port", "0")
     other = {"TANDEM_DATABASE_URL": f"sqlite:///{user.folder}/other.db", "TANDEM_AUTH": "token"}
-    user.environment = {**trusting, **other}
-    user.up("--port", "0")
-    user.crash()
-    user.environment = trusting
+    user.killed("--port", "0", **other)
     (user.data_dir / "last_run.json").unlink()
-    start_broker(str(user.data_dir), environment=user.environment)
-    wait_for(lambda: user.status()["running"])
-    assert status_without_a_token(user) == 401
+    with user.in_front("--any-port"):
+        assert status_without_a_token(user) == 401
 
 
 def test_a_start_by_itself_asks_for_tokens_on_an_older_copy_if_nothing_says_how_the_last_run_let_callers_in(
     user: User,
 ) -> None:
+    with user.in_front("--port", "0"):
+        assert user.run("data", "backup", str(user.folder / "copy.gz")).status == 0
+        assert user.run("down").status == 0
     trusting = user.environment
-    user.up("--port", "0")
-    assert user.run("data", "backup", str(user.folder / "copy.gz")).status == 0
-    assert user.run("down").status == 0
     user.environment = {**trusting, "TANDEM_AUTH": "token"}
-    user.up("--port", "0")
-    assert user.run("token", "create", "somebody", "--role", "operator").status == 0
-    assert user.run("down").status == 0
+    with user.in_front("--port", "0"):
+        assert user.run("token", "create", "somebody", "--role", "operator").status == 0
+        assert user.run("down").status == 0
     user.environment = trusting
     assert user.run("data", "restore", "--replace", str(user.folder / "copy.gz")).status == 0
     (user.data_dir / "last_run.json").unlink()
-    user.up("--port", "0")
-    assert status_without_a_token(user) == 401
-
-
-def test_a_record_of_the_last_run_that_somebody_wrote_makes_no_broker_more_trusting(user: User) -> None:
-    started = user.environment
-    user.environment = {**started, "TANDEM_AUTH": "token"}
-    user.up("--port", "0")
-    user.crash()
-    user.environment = started
-    (user.data_dir / "last_run.json").write_text('{"port": 0, "options": {"auth": "trusted"}}', "utf-8")
-    user.up("--port", "0")
-    assert status_without_a_token(user) == 401
+    with user.in_front("--port", "0"):
+        assert status_without_a_token(user) == 401
 
 
 def test_a_record_of_the_last_run_with_a_value_that_cannot_be_used_is_named(user: User) -> None:
@@ -196,12 +183,12 @@ def test_a_folder_in_place_of_the_brokers_record_is_named(user: User) -> None:
 
 def test_a_broker_trusts_everybody_again_once_a_person_says_so(user: User) -> None:
     started = user.environment
-    for auth, status in (("token", 401), (None, 401), ("trusted", 200), (None, 200)):
-        user.environment = started if auth is None else {**started, "TANDEM_AUTH": auth}
-        user.up("--port", "0")
-        assert status_without_a_token(user) == status
-        user.crash()
+    user.killed("--port", "0", TANDEM_AUTH="token")
+    for auth, status in ((None, 401), ("trusted", 200), (None, 200)):
         (user.data_dir / "last_run.json").unlink()
+        user.environment = started if auth is None else {**started, "TANDEM_AUTH": auth}
+        with user.in_front("--port", "0"):
+            assert status_without_a_token(user) == status
 
 
 def status_without_a_token(user: User) -> int:
@@ -210,10 +197,7 @@ def status_without_a_token(user: User) -> int:
 
 
 def test_a_start_by_itself_makes_no_new_database_where_brokers_of_the_folder_had_another_one(user: User) -> None:
-    user.environment = {**user.environment, "TANDEM_DATABASE_URL": f"sqlite:///{user.folder}/other.db"}
-    user.up("--port", str(user.port))
-    user.crash()
-    del user.environment["TANDEM_DATABASE_URL"]
+    user.killed("--port", str(user.port), TANDEM_DATABASE_URL=f"sqlite:///{user.folder}/other.db")
     (user.data_dir / "last_run.json").unlink()
     refused = user.run("up", "--background", "--port", "0")
     assert f"a broker of this data folder worked on sqlite:///{user.folder}/other.db" in refused.stderr
@@ -222,17 +206,18 @@ def test_a_start_by_itself_makes_no_new_database_where_brokers_of_the_folder_had
 
 
 def test_a_free_port_of_the_last_run_is_taken_again(user: User) -> None:
-    first = user.up("--port", "0")["url"]
-    assert user.run("down").status == 0
-    assert user.up()["url"] == first
+    with user.in_front("--port", "0"):
+        first = user.status()["url"]
+        assert user.run("down").status == 0
+    with user.in_front():
+        assert user.status()["url"] == first
 
 
 @pytest.mark.parametrize("start", ["by itself", "for a client"])
 def test_a_start_without_options_takes_a_free_port_where_the_last_one_is_taken_and_is_found_there(
     user: User, start: str
 ) -> None:
-    user.up("--port", str(user.port))
-    assert user.run("down").status == 0
+    user.killed("--port", str(user.port))
     with socket.create_server(("127.0.0.1", user.port)):
         if start == "by itself":
             user.up()
@@ -248,10 +233,9 @@ def test_a_start_without_options_takes_a_free_port_where_the_last_one_is_taken_a
 
 
 def test_automatic_starts_at_once_start_one_broker(user: User) -> None:
-    user.up("--port", str(user.port))
-    user.crash()
+    user.killed("--port", str(user.port))
     with ExitStack() as stack:
-        bridges = [stack.enter_context(bridge(folder=user.folder, **user.environment)) for _ in range(3)]
+        bridges = [stack.enter_context(bridge(folder=user.folder, **user.environment)) for _ in range(2)]
         numbers = [one.send("tools/call", {"name": "get_review_stats", "arguments": {}}) for one in bridges]
         start_broker(str(user.data_dir), environment=user.environment)
         user.up()
@@ -263,14 +247,12 @@ def test_automatic_starts_at_once_start_one_broker(user: User) -> None:
 
 
 @pytest.mark.parametrize("is_made_again", [False, True], ids=["deleted", "made again"])
-def test_p3_a_broker_whose_data_folder_is_gone_says_so_and_ends(
-    user: User, tmp_path: Path, *, is_made_again: bool
-) -> None:
-    with (tmp_path / "stderr").open("wb") as output, user.in_front(output) as process:
+def test_p3_a_broker_whose_data_folder_is_gone_says_so_and_ends(user: User, *, is_made_again: bool) -> None:
+    with user.in_front("--port", str(user.port)) as process:
         shutil.rmtree(user.data_dir)
         second = user.up("--port", "0") if is_made_again else None
         assert process.wait(SOON_SECONDS + PATIENCE_SECONDS * bool(is_made_again)) == 0
-    said = (tmp_path / "stderr").read_text("utf-8")
+    said = user.said.read_text("utf-8")
     assert f"The data folder {user.data_dir} was deleted or replaced: the broker ends." in said
     if second is not None:
         # The new one's files are left alone.
@@ -279,10 +261,8 @@ def test_p3_a_broker_whose_data_folder_is_gone_says_so_and_ends(
 
 
 @pytest.mark.parametrize("is_made_again", [False, True], ids=["deleted", "made again"])
-def test_down_ends_a_broker_that_hangs_and_whose_data_folder_is_gone(
-    user: User, tmp_path: Path, *, is_made_again: bool
-) -> None:
-    with (tmp_path / "stderr").open("wb") as output, user.in_front(output) as process:
+def test_down_ends_a_broker_that_hangs_and_whose_data_folder_is_gone(user: User, *, is_made_again: bool) -> None:
+    with user.in_front("--port", str(user.port)) as process:
         os.kill(process.pid, signal.SIGSTOP)
         shutil.rmtree(user.data_dir)
         if is_made_again:
@@ -297,15 +277,16 @@ def test_down_ends_a_broker_that_hangs_and_whose_data_folder_is_gone(
     assert not brokers(user)
 
 
-@pytest.mark.parametrize("content", [b"garbage", None], ids=["damaged", "removed"])
-def test_a_broker_that_runs_is_found_again_after_its_broker_json_was_lost(user: User, content: bytes | None) -> None:
-    url = user.up("--port", str(user.port))["url"]
+def test_a_broker_that_runs_is_found_again_after_its_broker_json_was_lost(user: User) -> None:
     file = user.data_dir / "broker.json"
-    file.unlink()
-    if content is not None:
-        file.write_bytes(content)
-    wait_for(lambda: published_url(str(user.data_dir)) == url, SOON_SECONDS)
-    assert user.up()["url"] == url
+    with user.in_front("--port", str(user.port)):
+        url = user.status()["url"]
+        for content in (b"garbage", None):
+            file.unlink()
+            if content is not None:
+                file.write_bytes(content)
+            wait_for(lambda: published_url(str(user.data_dir)) == url, SOON_SECONDS)
+        assert user.up()["url"] == url
 
 
 def silent(stack: ExitStack) -> int:
@@ -345,22 +326,27 @@ def test_p12_commands_beside_a_stranger_whose_answer_never_ends_say_soon_whose_p
     with ExitStack() as stack:
         port = never_done(stack)
         user.environment |= {"XDG_STATE_HOME": str(user.folder), "TANDEM_DATA_DIR": "", "TANDEM_PORT": str(port)}
-        for words, seconds in ((("status",), 10), (("review", "list"), 20), (("doctor",), 10)):
+        asked = {"status": 10, "review list": 20, "doctor": 10}
+
+        def soon(words: str) -> bool:
             began = time.monotonic()
-            said = user.run(*words)
-            assert time.monotonic() - began < seconds
+            said = user.run(*words.split())
             assert "listens there" in said.stdout + said.stderr, words
+            return time.monotonic() - began < asked[words]
+
+        with ThreadPoolExecutor(len(asked)) as pool:
+            assert [*pool.map(soon, asked)] == [True] * len(asked)
 
 
 def test_p12_mcp_answers_soon_beside_a_broker_that_hangs_and_says_what_is_wrong(user: User) -> None:
-    pid = user.up("--port", str(user.port))["pid"]
-    os.kill(pid, signal.SIGSTOP)
-    with bridge(folder=user.folder, **user.environment) as client:
-        says = f"holds port {user.port} and does not answer (it hangs). End it: kill -9 {pid}"
-        assert says in answered_soon(client)["instructions"]
-        refused = client.tool("get_review_stats")
-        assert refused["error"]["code"] == "UNAVAILABLE"
-        assert says in refused["error"]["message"]
+    with user.in_front("--port", str(user.port)) as broker:
+        os.kill(broker.pid, signal.SIGSTOP)
+        with bridge(folder=user.folder, **user.environment) as client:
+            says = f"holds port {user.port} and does not answer (it hangs). End it: kill -9 {broker.pid}"
+            assert says in answered_soon(client)["instructions"]
+            refused = client.tool("get_review_stats")
+            assert refused["error"]["code"] == "UNAVAILABLE"
+            assert says in refused["error"]["message"]
 
 
 def answered_soon(client: BridgeProcess) -> dict[str, Any]:

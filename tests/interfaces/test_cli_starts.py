@@ -35,61 +35,62 @@ def slow_imports(*words: str, broker: str = NOBODY) -> list[str]:
     return json.loads(ended.stderr.rpartition("\n")[2])
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        "--version",
-        "version",
-        "me",
-        "review list",
-        "review list --json",
-        "review status {review}",
-        "review status {review} --wait --timeout 0",
-        "review claim {review} --reviewer-id rita",
-        "review verdict {review} --verdict approve --reviewer-id rita",
-        "review approve {other} --agent rita",
-        "review checkout {review}",
-        "review.list",
-        "checks list --review-id {review}",
-        "gate check",
-        "submit -m again",
-        "submit -m again --wait --timeout 0",
-        "apply {review}",
-        "cycle status",
-        "inbox show",
-        "token list",
-        "reviewers list",
-    ],
+QUICK = (
+    "--version",
+    "version",
+    "me",
+    "review list",
+    "review list --json",
+    "review status {review}",
+    "review status {review} --wait --timeout 0",
+    "review claim {review} --reviewer-id rita",
+    "review verdict {review} --verdict approve --reviewer-id rita",
+    "review approve {other} --agent rita",
+    "review checkout {review}",
+    "review.list",
+    "checks list --review-id {review}",
+    "gate check",
+    "submit -m again",
+    "submit -m again --wait --timeout 0",
+    "apply {review}",
+    "cycle status",
+    "inbox show",
+    "token list",
+    "reviewers list",
 )
-def test_a_command_has_imported_nothing_slow_when_it_ends(tandem: Inside, words: str) -> None:
+
+
+def test_a_command_has_imported_nothing_slow_when_it_ends(tandem: Inside) -> None:
     names = {"review": tandem.created(), "other": tandem.created("--intent", "another")}
     (tandem.cwd / "a.txt").write_text("one\ntwo and more\n")
-    told = [word.format_map(names) for word in words.split()]
-    assert slow_imports(*told, broker=tandem.url) == []
+    told = [[word.format_map(names) for word in words.split()] for words in QUICK]
+    slow = {" ".join(words): slow_imports(*words, broker=tandem.url) for words in told}
+    assert {words: names for words, names in slow.items() if names} == {}
 
 
-@pytest.mark.parametrize(
-    ("words", "status"), [("review list --json", 0), ("review status none --json", 1), ("review status", 2)]
-)
-def test_a_command_has_said_everything_when_its_process_ends(tandem: Inside, words: str, status: int) -> None:
-    command = [sys.executable, "-m", "tandem", *words.split()]
-    environment = {**os.environ, "TANDEM_BROKER": tandem.url}
-    ended = subprocess.run(command, cwd=tandem.cwd, env=environment, capture_output=True, text=True, check=False)
-    assert ended.returncode == status, ended
-    assert json.loads(ended.stdout)["ok"] is (status == 0) if "--json" in words else ended.stderr.endswith("\n")
+def test_a_command_has_said_everything_when_its_process_ends(tandem: Inside) -> None:
+    for words, status in {"review list --json": 0, "review status none --json": 1, "review status": 2}.items():
+        command = [sys.executable, "-m", "tandem", *words.split()]
+        environment = {**os.environ, "TANDEM_BROKER": tandem.url}
+        ended = subprocess.run(command, cwd=tandem.cwd, env=environment, capture_output=True, text=True, check=False)
+        assert ended.returncode == status, ended
+        assert json.loads(ended.stdout)["ok"] is (status == 0) if "--json" in words else ended.stderr.endswith("\n")
 
 
 def test_the_command_of_every_operation_is_read_and_carried_out_without_slow_imports() -> None:
+    # At once: each looks for the broker for a while.
     script = (
-        "import contextlib, io, json, sys; from tandem.cli import execution, program;\n"
+        "import contextlib, io, json, sys; from concurrent.futures import ThreadPoolExecutor;"
+        "from tandem.cli import execution, program;\n"
         f"names = json.loads({json.dumps(json.dumps(commands()))})\n"
-        "for name, words in names.items():\n"
-        "    command, values = program.read(words)\n"
+        "def told(name):\n"
+        "    command, values = program.read(names[name])\n"
         "    assert command == name, (command, name)\n"
-        "    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):\n"
-        "        execution.carry_out(command, values)\n"
+        "    execution.carry_out(command, values)\n"
         f"    slow = [one for one in {SLOW} if one in sys.modules]\n"
         "    assert not slow, (name, slow)\n"
+        "with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):\n"
+        "    [*ThreadPoolExecutor(16).map(told, names)]\n"
     )
     environment = {**os.environ, "TANDEM_BROKER": NOBODY}
     ended = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False)
