@@ -75,10 +75,11 @@ def _dotted(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+@cache
 def imports(module: Module) -> list[Import]:
     """The imports of a module, absolute, at any place in it; `if TYPE_CHECKING` included."""
     found: list[Import] = []
-    for node, in_function in _walk(module.tree, in_function=False):
+    for node, in_function in statements(module.tree):
         if isinstance(node, ast.Import):
             found += [Import(alias.name, node.lineno, in_function) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -93,7 +94,7 @@ def imported_modules(module: Module) -> set[str]:
     """The modules of `tandem` that a module imports; a package only where a name of its own is taken from it."""
     known = {one.name for one in package_modules()}
     found: set[str] = set()
-    for node, _ in _walk(module.tree, in_function=False):
+    for node, _ in statements(module.tree):
         if isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -103,11 +104,13 @@ def imported_modules(module: Module) -> set[str]:
     return (found & known) - {module.name}
 
 
-def _walk(node: ast.AST, *, in_function: bool) -> Iterator[tuple[ast.AST, bool]]:
-    for child in ast.iter_child_nodes(node):
-        yield child, in_function
-        enters = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-        yield from _walk(child, in_function=in_function or enters)
+def statements(node: ast.AST, *, in_function: bool = False) -> Iterator[tuple[ast.AST, bool]]:
+    """Every statement below a node, and whether a function has it: a tenth of what `ast.walk` looks at."""
+    for block in ("body", "handlers", "orelse", "finalbody", "cases"):
+        for child in getattr(node, block, ()):
+            yield child, in_function
+            enters = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef)
+            yield from statements(child, in_function=in_function or enters)
 
 
 def _absolute(module: Module, node: ast.ImportFrom) -> str:
@@ -122,7 +125,7 @@ def _absolute(module: Module, node: ast.ImportFrom) -> str:
 
 def functions(module: Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
     """Every function and method, nested ones too."""
-    for node in ast.walk(module.tree):
+    for node, _ in statements(module.tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield node
 

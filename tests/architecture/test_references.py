@@ -8,7 +8,7 @@ import sys
 from functools import cache
 
 from tests.architecture.pages import pages
-from tests.architecture.source import ROOT, all_modules
+from tests.architecture.source import ROOT, all_modules, statements
 
 BACKTICKS = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 # A name that only code has: with an underscore, dots, capitals inside, or brackets behind it.
@@ -17,6 +17,7 @@ NAME = re.compile(
 )
 PATH = re.compile(r"[\w.-]*(?:/[\w.-]+)+\.(?:py|md|txt|toml|html|js|yml)|\w+\.(?:py|txt)")
 COMMENT = re.compile(r"(?:^|\s)#\s(.*`.*)")
+ANY_COMMENT = re.compile(r"(?:^|\s)#\s.*")
 FOLDERS = ("src", "tests", "bench", "tools", "docs", "plugins", ".agents", ".github", ".ci")
 HISTORY = ("CHANGELOG.md", "docs/decisions/", "docs/mistakes.md")
 """Pages that may name things of the past, or things that do not exist."""
@@ -35,49 +36,29 @@ def files() -> frozenset[str]:
 
 @cache
 def code() -> tuple[frozenset[str], tuple[tuple[str, str], ...]]:
-    """Every word that code has, and the comments and docstrings, each with its place.
-
-    Words are names of Python, and those of strings and of files that are not Python.
-    """
+    """Every word that code has, and the comments and docstrings, each with its place."""
     found: set[str] = set()
     said: list[tuple[str, str]] = []
     for module in all_modules():
-        text = module.path.read_text("utf-8")
+        lines = module.path.read_text("utf-8").splitlines()
+        said += [
+            (f"{module.where}:{at}", match[1]) for at, line in enumerate(lines, 1) if (match := COMMENT.search(line))
+        ]
         found |= set(module.path.relative_to(ROOT).with_suffix("").parts)
-        tree = ast.parse(text)
-        docstrings = {
-            id(node.value)
-            for node in ast.walk(tree)
-            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-        }
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                if id(node) in docstrings:
-                    said.append((f"{module.where}:{node.lineno}", node.value))
-                else:
-                    found |= set(re.findall(r"\w+", node.value))
-            else:
-                found |= set(_names(node))
-        lines = enumerate(text.splitlines(), 1)
-        said += [(f"{module.where}:{at}", match[1]) for at, line in lines if (match := COMMENT.search(line))]
+        for node, _ in statements(module.tree):
+            if (
+                isinstance(node, ast.Expr)
+                and isinstance(node.value, ast.Constant)
+                and isinstance(node.value.value, str)
+            ):
+                said.append((f"{module.where}:{node.lineno}", node.value.value))
+                lines[node.lineno - 1 : node.end_lineno] = [""] * ((node.end_lineno or 0) - node.lineno + 1)
+        found |= {word for line in lines for word in re.findall(r"\w+", ANY_COMMENT.sub("", line))}
     others = [path for name in ("src", "tests", "tools", ".github") for path in (ROOT / name).rglob("*")]
     for path in [*others, ROOT / "pyproject.toml", ROOT / "Makefile"]:
         if path.suffix in {".html", ".js", ".css", ".txt", ".toml", ".md", ".yml", ""} and path.is_file():
             found |= set(re.findall(r"\w+", path.read_text("utf-8")))
     return frozenset(found), tuple(said)
-
-
-def _names(node: ast.AST) -> list[str]:
-    """The names that a node of the syntax tree has."""
-    match node:
-        case ast.Name(id=name) | ast.Attribute(attr=name) | ast.arg(arg=name) | ast.keyword(arg=str(name)):
-            return [name]
-        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
-            return [name]
-        case ast.alias(name=name) | ast.ImportFrom(module=str(name)):
-            return name.split(".")
-        case _:
-            return []
 
 
 def stale(text: str) -> list[str]:
