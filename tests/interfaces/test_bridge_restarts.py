@@ -57,20 +57,13 @@ def propose(client: BridgeProcess, era: dict[str, Any]) -> str:
 
 
 @ERAS
-def test_a_review_goes_on_after_the_broker_was_killed_between_calls(
+def test_a_call_after_a_kill_or_while_the_broker_is_away_is_answered_when_it_is_back(
     broker: WatchedBroker, client: BridgeProcess, era: dict[str, Any]
 ) -> None:
     review_id = propose(client, era)
     broker.kill()
     broker.start()
     assert tool(client, era, "get_review_status", review_id=review_id)["status"] == "pending"
-
-
-@ERAS
-def test_a_call_made_while_the_broker_is_away_is_answered_when_it_is_back(
-    broker: WatchedBroker, client: BridgeProcess, era: dict[str, Any]
-) -> None:
-    review_id = propose(client, era)
     broker.kill()
     begin(client, era, "get_review_status", review_id=review_id)
     broker.start()
@@ -122,17 +115,15 @@ def test_a_wait_over_a_restart_ends_when_the_time_is_up_that_was_asked_for(
     assert time.monotonic() - begun >= 2
 
 
-def test_a_cancelled_wait_is_over_in_the_broker_too(broker: WatchedBroker, client: BridgeProcess) -> None:
+def test_a_cancelled_wait_and_those_of_a_client_that_ends_are_over_in_the_broker_too(
+    broker: WatchedBroker, client: BridgeProcess
+) -> None:
     review_id = propose(client, {})
     waiting = begin(client, {}, "get_review_status", review_id=review_id, wait=True, timeout_s=45)
     broker.await_waiting(1)
     client.notify("notifications/cancelled", {"requestId": waiting})
     broker.await_waiting(0)
     assert client.has_nothing_more()
-
-
-def test_the_end_of_the_client_frees_its_waits(broker: WatchedBroker, client: BridgeProcess) -> None:
-    review_id = propose(client, {})
     begin(client, {}, "get_review_status", review_id=review_id, wait=True, timeout_s=45)
     broker.await_waiting(1)
     assert client.end() == (0, "")

@@ -21,6 +21,7 @@ import pytest
 from tandem import examples
 from tandem.cli.main import OFFERS
 from tests.commandline import Inside, Shell, repository
+from tests.forked import Started, start_tandem
 from tests.interfaces.broker_process import WatchedBroker, watched_broker
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="platform: reviewers run in WSL there")
@@ -235,17 +236,17 @@ def test_a_log_is_followed_as_it_is_written(tandem: Inside) -> None:
 @contextmanager
 def supervisor(
     tandem: Inside, folder: Path, *options: str, environment: Mapping[str, str] = {}, **pool: Any
-) -> Generator[tuple[subprocess.Popen[str], Callable[[], str]]]:
+) -> Generator[tuple[Started, Callable[[], str]]]:
     """One that runs in the foreground; gives the process, and what gives its next line."""
     settings = {**POOL, "enabled": False, **pool}
-    command = [sys.executable, "-m", "tandem", "reviewers", "--broker", tandem.url, "--data-dir", str(folder), *options]
+    words = ["reviewers", "--broker", tandem.url, "--data-dir", str(folder), *options]
     own = {**os.environ, **environment, "TANDEM_REVIEWER_POOL": json.dumps(settings)}
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=own, start_new_session=True
-    ) as process:
-        assert process.stdout is not None
+    pipe = subprocess.PIPE
+    with start_tandem(words, Path.cwd(), own, stdout=pipe, stderr=pipe, session="own") as process:
+        output = process.stdout
+        assert output is not None
         try:
-            yield process, process.stdout.readline
+            yield process, lambda: output.readline().decode()
         finally:
             if process.poll() is None:
                 process.kill()
@@ -310,7 +311,7 @@ def test_a_second_supervisor_on_a_folder_is_refused_and_one_on_its_copy_is_anoth
         with supervisor(alone, folder) as (refused, _):
             assert refused.wait(PATIENCE_SECONDS) != 0
             assert refused.stderr is not None
-            assert "Another supervisor of reviewers runs on" in " ".join(refused.stderr.read().split())
+            assert "Another supervisor of reviewers runs on" in " ".join(refused.stderr.read().decode().split())
         shutil.copytree(folder, copied)
         with supervisor(alone, copied, "--project", alone.cwd.name) as (second, copied_line):
             told_until("runs reviewers", copied_line)

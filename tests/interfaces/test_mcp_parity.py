@@ -76,7 +76,11 @@ def varied(kind: str, value: Any, revision: str | None) -> tuple[bytes, dict[str
 
 @pytest.mark.parametrize(
     ("kind", "revision"),
-    [*itertools.product(sorted(VARIATIONS.keys() - {"envelope"}), REVISIONS), ("envelope", MODERN)],
+    [
+        *itertools.product(["parameters"], REVISIONS),
+        *itertools.product(sorted(VARIATIONS.keys() - {"envelope", "parameters"}), [None, *BOTH]),
+        ("envelope", MODERN),
+    ],
 )
 async def test_an_unusual_call_is_answered_as_by_the_sdk(pair: tuple[Served, Served], kind: str, revision: str | None):
     for value in VARIATIONS[kind]:

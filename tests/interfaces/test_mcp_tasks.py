@@ -28,6 +28,7 @@ from tests.interfaces.serving import (
 
 pytestmark = pytest.mark.anyio
 LIMIT_SECONDS = 60
+METHODS = ("tasks/get", "tasks/update", "tasks/cancel")
 REQUIRED: dict[str, Any] = {"requiredCapabilities": {"extensions": {TASKS: {}}}}
 META: dict[str, Any] = mcp_message(MODERN, "", {})["params"]["_meta"]
 FOLLOWING: dict[str, Any] = {**META, "io.modelcontextprotocol/clientCapabilities": {"extensions": {TASKS: {}}}}
@@ -186,32 +187,31 @@ async def test_other_clients_wait_as_ever(proposed: Proposed, revision: str):
     assert envelope_of(await waiting)["data"]["status"] == "approved"
 
 
-@pytest.mark.parametrize("method", ["tasks/get", "tasks/update", "tasks/cancel"])
-async def test_a_forged_or_foreign_or_old_id_is_no_task(
-    proposed: Proposed, method: str, monkeypatch: pytest.MonkeyPatch
-):
+async def test_a_forged_or_foreign_or_old_id_is_no_task(proposed: Proposed, monkeypatch: pytest.MonkeyPatch):
     task: str = (await proposed.begin())["taskId"]
     forged = ("B" if task[0] == "A" else "A") + task[1:]
-    for unknown in ("", "x", "é", "A" * 5000, forged, task[:-4], task + "AAAA"):
-        error = (await proposed.about(method, unknown))["error"]
-        assert (error["code"], error["data"]["error"]["code"]) == (-32602, "NOT_FOUND")
-    elsewhere = await proposed.about(method, task, path="/mcp/proposer?project=shop")
-    by_another = await proposed.about(method, task, agent="another")
-    assert elsewhere["error"] == by_another["error"] == error
+    for method in METHODS:
+        for unknown in ("", "x", "é", "A" * 5000, forged, task[:-4], task + "AAAA"):
+            error = (await proposed.about(method, unknown))["error"]
+            assert (error["code"], error["data"]["error"]["code"]) == (-32602, "NOT_FOUND")
+        elsewhere = await proposed.about(method, task, path="/mcp/proposer?project=shop")
+        by_another = await proposed.about(method, task, agent="another")
+        assert elsewhere["error"] == by_another["error"] == error
     monkeypatch.setattr(tasks, "_LIFE_SECONDS", -1)
-    expired = (await proposed.about(method, task))["error"]
-    assert (expired["code"], expired["message"]) == (-32602, "This task has expired; call the tool again.")
+    for method in METHODS:
+        expired = (await proposed.about(method, task))["error"]
+        assert (expired["code"], expired["message"]) == (-32602, "This task has expired; call the tool again.")
 
 
-@pytest.mark.parametrize("method", ["tasks/get", "tasks/update", "tasks/cancel"])
-async def test_who_does_not_follow_tasks_has_none(proposed: Proposed, method: str):
+async def test_who_does_not_follow_tasks_has_none(proposed: Proposed):
     task: str = (await proposed.begin())["taskId"]
-    undeclared = (await proposed.about(method, task, meta=META))["error"]
-    assert (undeclared["code"], undeclared["data"]) == (-32021, REQUIRED)
-    older = answer_of(await ask(proposed.served, HANDSHAKE, method, {"taskId": task, "_meta": FOLLOWING}))
-    assert older["error"]["code"] == -32601
-    misled = await proposed.about(method, task, named="another")
-    assert misled["error"]["code"] == -32020
+    for method in METHODS:
+        undeclared = (await proposed.about(method, task, meta=META))["error"]
+        assert (undeclared["code"], undeclared["data"]) == (-32021, REQUIRED)
+        older = answer_of(await ask(proposed.served, HANDSHAKE, method, {"taskId": task, "_meta": FOLLOWING}))
+        assert older["error"]["code"] == -32601
+        misled = await proposed.about(method, task, named="another")
+        assert misled["error"]["code"] == -32020
 
 
 async def test_a_cancelled_task_is_only_not_asked_about_any_more(proposed: Proposed):
