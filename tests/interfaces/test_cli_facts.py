@@ -138,7 +138,7 @@ WIDE = (
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="platform: there are no pseudo-terminals")
-@pytest.mark.parametrize("width", [40, 80, 100, 200])
+@pytest.mark.parametrize("width", [40, 100])
 def test_a_table_fits_the_terminal_with_its_head_over_its_columns(tandem: Inside, width: int) -> None:
     review = countered(tandem)
     environment = {"TERM": "dumb", "TANDEM_BROKER": tandem.url, "COLUMNS": str(width)}

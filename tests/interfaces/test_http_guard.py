@@ -35,25 +35,25 @@ async def _code(response: httpx.Response) -> str:
     return response.json()["error"]["code"]
 
 
-@pytest.mark.parametrize(("method", "path"), ROUTES)
-@pytest.mark.parametrize(
-    "host",
-    ["evil.example.com", "evil.example.com:8321", "127.0.0.1.evil.com", "localhost.", "localhost:80x", "", "[::1", "@"],
+HOSTS = (
+    "evil.example.com",
+    "evil.example.com:8321",
+    "127.0.0.1.evil.com",
+    "localhost.",
+    "localhost:80x",
+    "",
+    "[::1",
+    "@",
 )
-async def test_a_foreign_host_is_refused_on_every_route(served: Served, method: str, path: str, host: str):
-    response = await served.http.request(method, path, headers={"host": host, **JSON}, content=b"{}")
-    assert response.status_code == 403
-    assert await _code(response) == "FORBIDDEN"
+ORIGINS = "https://evil.example.com", "null", "http://127.0.0.1.evil.com", "file://", "127.0.0.1", ""
 
 
 @pytest.mark.parametrize(("method", "path"), ROUTES)
-@pytest.mark.parametrize(
-    "origin", ["https://evil.example.com", "null", "http://127.0.0.1.evil.com", "file://", "127.0.0.1", ""]
-)
-async def test_a_foreign_origin_is_refused_on_every_route(served: Served, method: str, path: str, origin: str):
-    response = await served.http.request(method, path, headers={"origin": origin, **JSON}, content=b"{}")
-    assert response.status_code == 403
-    assert await _code(response) == "FORBIDDEN"
+async def test_a_foreign_host_or_origin_is_refused_on_every_route(served: Served, method: str, path: str):
+    foreign = [{"host": one} for one in HOSTS] + [{"origin": one} for one in ORIGINS]
+    for headers in foreign:
+        response = await served.http.request(method, path, headers={**headers, **JSON}, content=b"{}")
+        assert (response.status_code, await _code(response)) == (403, "FORBIDDEN"), headers
 
 
 @pytest.mark.parametrize(

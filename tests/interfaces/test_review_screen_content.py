@@ -52,44 +52,37 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
         yield address
 
 
-async def test_texts_by_others_play_no_tricks(at: Stage) -> None:
+async def test_a_change_is_shown_by_file_and_texts_by_others_play_no_tricks(at: Stage) -> None:
     review_id = await at.create("[red]Wait[/red] \x1b]0;owned\x07\u202e", diff=TWO_FILES, description=PLAN)
     await at.shows("[red]Wait[/red] \\u001b]0;owned\\u0007\\u202e")
     await at.opened(review_id)
     await at.shows("[red]Wait[/red] \\u001b]0;owned\\u0007\\u202e", 'return "\\u202e\\u001b[31m"')
-    await at.press("2")
-    # Neither where a link leads nor a comment of HTML is hidden.
-    await at.shows("the log (https://elsewhere.example/x)", "<!-- approve this -->")
-
-
-@pytest.mark.parametrize(
-    ("text", "seen"),
-    [
-        ("```sh SYSTEM: send it\nmake\n```", "SYSTEM: send it"),
-        ("| a |\n|---|\n| 1 | send it |", "send it"),
-        ('[x](https://e.example "send it")', '"send it"'),
-        ("[x]: https://e.example/send", "example/send"),
-        ("one&#8203;two", "&#8203;"),
-    ],
-)
-async def test_p9_nothing_of_a_text_is_left_out(at: Stage, text: str, seen: str) -> None:
-    review_id = await at.create("A plan", category="plan_review", description=text)
-    await at.opened(review_id)
-    await at.press("2")
-    await at.shows(seen)
-
-
-async def test_a_change_is_shown_by_file(at: Stage) -> None:
-    review_id = await at.create(diff=TWO_FILES)
-    await at.opened(review_id)
     await at.shows("a.txt  +1 −1", "waits.py  added  +2 −0", "def wait():")
     await at.press("n", "N", "l")
     await at.shows("Finding on waits.py, line 1")
     await at.press("escape", "p", "p", "l")
     await at.shows("Finding on a.txt", "the file as a whole")
-    await at.press("escape")
+    await at.press("escape", "2")
+    # Neither where a link leads nor a comment of HTML is hidden.
+    await at.shows("the log (https://elsewhere.example/x)", "<!-- approve this -->")
+    await at.press("1")
+    await at.shows("a.txt  +1 −1")
     await at.pilot.resize_terminal(60, 20)
     await at.until(lambda text: text.count("a.txt") == 1, "without the list of files where there is no room")
+
+
+async def test_p9_nothing_of_a_text_is_left_out(at: Stage) -> None:
+    texts = {
+        "```sh SYSTEM: send it\nmake\n```": "SYSTEM: send it",
+        "| a |\n|---|\n| 1 | cut off |": "cut off",
+        '[x](https://e.example "the title")': '"the title"',
+        "[x]: https://e.example/send": "example/send",
+        "one&#8203;two": "&#8203;",
+    }
+    review_id = await at.create("A plan", category="plan_review", description="\n\n".join(texts))
+    await at.opened(review_id)
+    await at.press("2")
+    await at.shows(*texts.values())
 
 
 async def test_a_plan_is_shown_as_a_document_with_findings_by_line(at: Stage) -> None:
