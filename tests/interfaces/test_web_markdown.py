@@ -160,7 +160,7 @@ PLACES = st.sampled_from([
 ])  # fmt: skip
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(before=st.lists(PLACES, max_size=6), place=PLACES, after=st.lists(PLACES, max_size=6))
 def test_p9_a_word_is_seen_wherever_it_stands(before: list[str], place: str, after: list[str]) -> None:
     filled = (

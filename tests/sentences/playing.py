@@ -201,6 +201,7 @@ class Player:
             self._left.pop()
             with process, output:
                 return status, output.read().decode()
+        line, _, given = line.partition(" < ") if line.startswith(("tandem ", "TANDEM_")) else (line, "", "")
         if _SHELL.search(re.sub("'[^']*'", "''", line)):
             ended = subprocess.run(
                 ["bash", "-c", f"exec 2>&1; {line}"], cwd=self._cwd, env=self._environment, text=True,
@@ -212,7 +213,8 @@ class Player:
             # Input from before the question is discarded.
             after = "Type yes: " if typed == "yes\n" else "Type the project's name ("
             return at_a_terminal(words, self._cwd, typed=typed, after=after, **environment)
-        ended = run_tandem(words, self._cwd, environment, seconds=COMMAND_SECONDS)
+        told = (self._cwd / given).read_bytes() if given else b""
+        ended = run_tandem(words, self._cwd, environment, told=told, seconds=COMMAND_SECONDS)
         return ended.returncode, ended.stdout + ended.stderr
 
     def _words(self, line: str) -> tuple[Mapping[str, str], list[str]]:
