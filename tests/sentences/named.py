@@ -30,6 +30,7 @@ _OTHERS = frozenset({
     "bwrap", "apt", "dnf", "pacman", "curl", "ssh", "kill", "chmod", "sudo", "journalctl", "loginctl", "launchctl",
 })  # fmt: skip
 _OTHER = re.compile(_BEGINS + rf"(?:{'|'.join(_OTHERS)})(?= [\w{{./~:-])")
+_MAY_NAME = re.compile(rf"\b(?:tandem|{'|'.join(_OTHERS)})[ \"']")
 _TELLS = re.compile(r"(?:^|[:;,(] |'|\"|&& |\bwith |\bthen |\brun )$")
 """The words right before a command of another program in a message; else the name is that of the program itself."""
 _WORD = re.compile(
@@ -146,8 +147,10 @@ def _of_package_files() -> Iterator[Named]:
 
 def _of_modules() -> Iterator[Named]:
     for module in package_modules():
-        # The generated module repeats the texts of the declarations.
-        for line, said in messages(module) if module.where != "src/tandem/cli/table.py" else ():
+        # The generated module repeats the texts of the declarations; and most modules name none.
+        if module.where == "src/tandem/cli/table.py" or not _MAY_NAME.search(module.path.read_text("utf-8")):
+            continue
+        for line, said in messages(module):
             yield from said_commands(f"{module.where}:{line}", said, "told")
 
 
