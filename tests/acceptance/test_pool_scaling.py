@@ -17,7 +17,7 @@ from tests.acceptance.staffed import until
 from tests.databases import ON_BOTH_DATABASES
 
 PATIENCE_SECONDS = 40.0
-IDLE_SECONDS = 2.0
+IDLE_SECONDS = 1.0
 
 
 @contextmanager
@@ -46,7 +46,6 @@ def test_a_proposal_with_nobody_in_sight_starts_one_reviewer(shop: Desk) -> None
     assert kinds == ["reviewer_requested", "reviewer_spawned"]
 
 
-@ON_BOTH_DATABASES
 def test_a_supervisor_that_waits_hears_of_a_proposal_at_once(shop: Desk) -> None:
     steward = started(shop)
     began = time.monotonic()
@@ -78,7 +77,7 @@ def test_what_nobody_can_claim_now_does_not_count(shop: Desk) -> None:
 
 
 @ON_BOTH_DATABASES
-def test_fifty_proposals_at_once_never_pass_the_cap(shop: Desk) -> None:
+def test_many_proposals_at_once_never_pass_the_cap(shop: Desk) -> None:
     steward = started(shop, max_pool_size=3)
     sizes: list[int] = []
 
@@ -87,7 +86,7 @@ def test_fifty_proposals_at_once_never_pass_the_cap(shop: Desk) -> None:
         sizes.append(len(found["data"]["reviewers"]))
 
     by_hand = [threading.Thread(target=partial(shop.call, "spawn_reviewer")) for _ in range(6)]
-    at_once([*[shop.put_up] * 50, *[beat] * 10, *[thread.start for thread in by_hand]])
+    at_once([*[shop.put_up] * 20, *[beat] * 6, *[thread.start for thread in by_hand]])
     # Those that were let through wait until their reviewers run.
     until(lambda: steward.beat() and not any(thread.is_alive() for thread in by_hand), "it comes")
     beat()
@@ -159,7 +158,7 @@ def test_the_idle_clock_starts_at_the_last_work(shop: Desk) -> None:
 
 
 def test_an_old_reviewer_finishes_its_review_and_takes_nothing_new(shop: Desk) -> None:
-    steward = started(shop, max_ttl_seconds=3)
+    steward = started(shop, max_ttl_seconds=2)
     review = shop.put_up()
     reviewer = steward.one()
     claim = shop.do("claim_review", review_id=review, reviewer_id=reviewer)
@@ -243,7 +242,6 @@ def test_supervisors_that_call_their_starts_the_same_have_reviewers_of_their_own
     assert len(set(started)) == 2
 
 
-@ON_BOTH_DATABASES
 def test_names_begin_anew_with_each_start_and_ids_do_not(shop: Desk) -> None:
     steward = Steward(shop)
     ids: list[str] = []

@@ -12,9 +12,8 @@ import pytest
 from tests.acceptance.pooling import Steward, started
 from tests.acceptance.reviewing import Desk
 from tests.acceptance.staffed import StaffedBroker, counter, only_posix
-from tests.databases import ON_BOTH_DATABASES
 
-HASTY = {"max_pool_size": 1, "silence_seconds": 4, "background_check_interval_seconds": 1}
+HASTY = {"max_pool_size": 1, "silence_seconds": 2, "background_check_interval_seconds": 1}
 
 
 @only_posix
@@ -35,8 +34,8 @@ def test_a_program_that_hangs_is_named_and_ended_and_its_review_tried_again(tmp_
 
 @only_posix
 def test_a_program_that_computes_without_a_word_is_not_silent(tmp_path: Path) -> None:
-    with StaffedBroker(tmp_path, HASTY | {"silence_seconds": 2}) as broker, counter(broker, tmp_path / "r") as project:
-        review = project.ask("compute 3")
+    with StaffedBroker(tmp_path, HASTY | {"silence_seconds": 1}) as broker, counter(broker, tmp_path / "r") as project:
+        review = project.ask("compute 1.5")
         assert project.decided(review)["status"] == "approved"
         assert project.outcomes(review) == ["verdict"]
         [member] = project.team()
@@ -59,7 +58,6 @@ def seconds_since(instant: str) -> float:
     return (datetime.now(UTC) - datetime.fromisoformat(instant)).total_seconds()
 
 
-@ON_BOTH_DATABASES
 def test_what_each_reviewer_does_is_told_and_since_when(shop: Desk, steward: Steward) -> None:
     review = shop.put_up(intent="Wait between attempts")
     name = steward.one()
@@ -92,7 +90,6 @@ def test_what_each_reviewer_does_is_told_and_since_when(shop: Desk, steward: Ste
     assert review == steward.seen(name)["review_id"]
 
 
-@ON_BOTH_DATABASES
 def test_p1_a_person_takes_over_and_what_the_ended_reviewer_still_says_is_refused(shop: Desk, steward: Steward) -> None:
     review = shop.put_up()
     name = steward.one()

@@ -14,7 +14,7 @@ from tests.acceptance.reviewing import at_once
 from tests.acceptance.staffed import Counter, StaffedBroker, counter, only_posix, program, until
 
 pytestmark = only_posix
-MANY = 20
+MANY = 9
 CAP = 3
 REASONABLE_SECONDS = 60.0
 

@@ -17,7 +17,7 @@ from tests.acceptance.staffed import Counter, StaffedBroker, counter, only_posix
 from tests.git.sandbox import Sandbox
 
 pytestmark = only_posix
-ROUNDS = 8
+ROUNDS = 4
 OWN = "THE_TESTS_OWN_GIT"
 
 
@@ -52,7 +52,7 @@ def make_hostile(repository: Sandbox, trace: Path) -> None:
 def upset(repository: Sandbox, number: int) -> None:
     """Leaves the folder dirty, behind, on another branch, or in the middle of a merge with conflicts, by turns."""
     repository.git("reset", "--quiet", "--hard")
-    repository.git("switch", "--quiet", "--force", "--detach", ("main", "main~3", "other", "main")[number % 4])
+    repository.git("switch", "--quiet", "--force", "--detach", ("main", "main~2", "other", "main")[number % 4])
     if number % 4 == 3:
         assert repository.run("merge", "other", check=False).returncode == 1
     else:

@@ -6,27 +6,8 @@ import pytest
 
 from tandem.errors import InvalidDiff
 from tandem.git.changes import AffectedFile
-from tandem.git.repository import Repository
 from tandem.git.validation import parse_only
-from tests.git.edits import EDITS, change, populate
-from tests.git.sandbox import Sandbox, edit, new_file
-
-
-# Only a repository can tell where a link leads.
-@pytest.mark.parametrize("name", [name for name in EDITS if name != "links inside"])
-def test_a_diff_says_of_itself_what_git_finds(sandbox: Sandbox, repository: Repository, name: str) -> None:
-    populate(sandbox)
-    change(sandbox, name)
-    sandbox.git("add", "--all")
-    diff = sandbox.diff("--cached", "--find-renames")
-    content = parse_only(diff)
-    assert (content.validated, content.digest, content.base_commit, content.changes) == (False, None, None, ())
-    expected = {file.path: file for file in repository.validate_diff(diff).affected_files}
-    found = {file.path: file for file in content.affected_files}
-    assert found.keys() == expected.keys()
-    for path, file in found.items():
-        if file.operation == expected[path].operation:  # A type that changes is a deletion and a new file here.
-            assert file == expected[path]
+from tests.git.sandbox import edit, new_file
 
 
 def test_several_kinds_of_header_are_understood() -> None:

@@ -58,7 +58,7 @@ def become(sandbox: Sandbox, tree: Tree) -> None:
         sandbox.write(name, content, executable=executable)
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(before=TREES, after=TREES)
 def test_any_edit_has_the_digest_of_its_commit(playground: Sandbox, before: Tree, after: Tree) -> None:
     sandbox = playground
@@ -92,7 +92,7 @@ def test_any_edit_has_the_digest_of_its_commit(playground: Sandbox, before: Tree
         sandbox.git("checkout", "-q", "--force", "main")
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data())
 def test_a_damaged_diff_means_the_same_to_the_whole_tree(playground: Sandbox, data: st.DataObject) -> None:
     """The whole tree accepts and refuses the same diffs as the sparse way."""
@@ -145,7 +145,7 @@ def shifted(found: re.Match[str]) -> str:
     return f"@@ -{int(found[1]) + 7}{found[2]} +{int(found[3]) + 7}{found[4]} @@ def elsewhere(u):"
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(before=FILES, after=FILES, dialect=st.sampled_from(DIALECTS), data=st.data())
 def test_p9_what_is_shown_is_exactly_what_is_approved(
     playground: Sandbox,

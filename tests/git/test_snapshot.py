@@ -61,8 +61,11 @@ def ensure_submission_is_the_commit(sandbox: Sandbox, scope: Scope = EVERYTHING)
 def test_what_is_submitted_is_what_is_committed(sandbox: Sandbox, name: str) -> None:
     populate(sandbox)
     sandbox.write(".git/order", "*.sh\n*.bin\n")
-    for setting, value in HOSTILE.items():
-        sandbox.git("config", setting, value)
+    with (sandbox.root / ".git/config").open("a") as config:
+        for setting, value in HOSTILE.items():
+            section, _, key = setting.rpartition(".")
+            config.write('[{} "{}"]\n'.format(*section.split(".")) if "." in section else f"[{section}]\n")
+            config.write(f"\t{key} = {value}\n")
     change(sandbox, name)
     ensure_submission_is_the_commit(sandbox)
 

@@ -20,7 +20,7 @@ from tests.replaying.clone import GitFailed
 from tests.replaying.clone import Repository as History
 from tests.replaying.strict import LINE
 
-PAIRS = 1_000
+PAIRS = 250
 BLAMED = re.compile(rb"^([0-9a-f]{40}) (\d+) (\d+)", re.MULTILINE)
 
 Contents = Mapping[str, bytes | None]

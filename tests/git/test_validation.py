@@ -8,13 +8,18 @@ from tandem.errors import InvalidDiff, InvalidInput
 from tandem.git.changes import AffectedFile
 from tandem.git.raw import digest_of
 from tandem.git.repository import Repository
+from tandem.git.validation import parse_only
 from tests.git.edits import EDITS, LINES, change, populate
 from tests.git.sandbox import Sandbox, edit, new_file
 
 
 @pytest.mark.parametrize("name", EDITS)
-@pytest.mark.parametrize("options", [(), ("-M", "-C", "-B")], ids=["as is", "moves"])
-def test_the_digest_is_that_of_the_commit(any_format: Sandbox, name: str, options: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    ("any_format", "options"), [("sha256", ()), ("sha1", ("-M", "-C", "-B"))], indirect=["any_format"]
+)
+def test_the_digest_is_that_of_the_commit_and_a_diff_says_of_itself_what_git_finds(
+    any_format: Sandbox, name: str, options: tuple[str, ...]
+) -> None:
     sandbox = any_format
     base = populate(sandbox)
     change(sandbox, name)
@@ -35,6 +40,18 @@ def test_the_digest_is_that_of_the_commit(any_format: Sandbox, name: str, option
     assert before.digest == staged == sandbox.commit_digest(base, commit)
     assert before.changes == changes
     assert digest_of(changes) == before.digest
+    if name in {"links inside", "copy"}:
+        # Only a repository can tell where a link leads, and whether a file is as another.
+        return
+    content = parse_only(diff)
+    assert (content.validated, content.digest, content.base_commit, content.changes) == (False, None, None, ())
+    expected = {file.path: file for file in before.affected_files}
+    found = {file.path: file for file in content.affected_files}
+    assert found.keys() == expected.keys()
+    for path, file in found.items():
+        # A type that changes is a deletion and a new file here.
+        if file.operation == expected[path].operation:
+            assert file == expected[path]
 
 
 def test_affected_files_tell_renames_modes_and_counts(sandbox: Sandbox, repository: Repository) -> None:

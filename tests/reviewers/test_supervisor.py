@@ -210,26 +210,25 @@ async def test_a_worker_that_cannot_be_started_is_told(scene: Scene, book: Order
     assert "cannot be started" in told["error"]
 
 
-@pytest.mark.parametrize(
-    ("order", "said"),
-    [
-        ({"root": None}, "The project 'acme' has no folder that a reviewer could read; set workspace_path"),
-        ({"root": "gone"}, "The folder of the project 'acme', '"),
-        ({"project": "other"}, "does not serve the project 'other'"),
-        *(({"reviewer_id": name}, "no id of a reviewer") for name in ("../../etc/cron", "codex-r1-a/b", "x")),
-        ({"reviewer_id": "codex-r1-" + "a" * 300}, "no id of a reviewer"),
-    ],
-)
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"root": None}, "The project 'acme' has no folder that a reviewer could read; set workspace_path"),
+    ({"root": "gone"}, "The folder of the project 'acme', '"),
+    ({"project": "other"}, "does not serve the project 'other'"),
+    *(({"reviewer_id": name}, "no id of a reviewer") for name in ("../../etc/cron", "codex-r1-a/b", "x")),
+    ({"reviewer_id": "codex-r1-" + "a" * 300}, "no id of a reviewer"),
+]
+
+
 async def test_a_reviewer_that_cannot_work_here_is_refused_clearly(
-    scene: Scene, book: OrderBook, tmp_path: Path, order: dict[str, Any], said: str
+    scene: Scene, book: OrderBook, tmp_path: Path
 ) -> None:
-    given: dict[str, Any] = {"root": str(scene.root), "project": "acme", "reviewer_id": None, **order}
-    root = given.pop("root")
     async with scene.supervising(book, "obedient", projects=("acme",)):
-        row = book.order(tmp_path / root if root else None, **given)
-        told = await ended(book, row)
-        assert (told["exit_code"], told["quick"]) == (None, True)
-        assert said in told["error"]
+        for order, said in REFUSED:
+            given: dict[str, Any] = {"root": str(scene.root), "project": "acme", "reviewer_id": None, **order}
+            root = given.pop("root")
+            told = await ended(book, book.order(tmp_path / root if root else None, **given))
+            assert (told["exit_code"], told["quick"]) == (None, True)
+            assert said in told["error"]
     assert not list(scene.notes.iterdir())
 
 
