@@ -104,7 +104,7 @@ def test_who_knows_a_revoked_tokens_id_learns_nothing_of_it(owner: Bearer):
 
 
 def test_a_token_expires(owner: Bearer):
-    with owner.give("alice", "operator", days=5 / 86_400) as alice:
+    with owner.give("alice", "operator", days=3 / 86_400) as alice:
         alice.do("list_reviews")
         deadline = time.monotonic() + 60
         while (answer := alice.call("list_reviews"))["ok"]:

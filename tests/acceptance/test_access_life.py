@@ -24,7 +24,6 @@ from tests.git.sandbox import Sandbox
 pytest_plugins = ["tests.acceptance.accessing_brokers"]
 
 
-@ON_BOTH_DATABASES
 def test_after_a_kill_every_token_is_as_it_was_but_the_owners(
     start_broker: StartBroker, database_settings: dict[str, object]
 ):

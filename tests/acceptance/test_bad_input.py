@@ -154,7 +154,6 @@ def test_a_form_of_thousands_of_fields_is_refused(broker: BrokerProcess, body: b
     assert (response.status_code, "INVALID_INPUT" in response.text) == (400, True)
 
 
-@ON_BOTH_DATABASES
 @pytest.mark.parametrize("depth", [100, 600, 1000])
 @pytest.mark.parametrize("key", [None, "key-1"])
 def test_deep_metadata_is_kept_or_refused(desk: Desk, review: str, depth: int, key: str | None):
@@ -183,7 +182,6 @@ def test_the_largest_numbers_that_are_allowed_work(desk: Desk, review: str):
     desk.refused("NOT_FOUND", "get_proposal", review_id=review, round=2**31 - 1)
 
 
-@ON_BOTH_DATABASES
 def test_what_is_too_large_is_refused_with_the_limit(desk: Desk, review: str):
     with desk.unchanged(review):
         for operation, arguments in filled(table("too_large_requests"), {**VALUES, "review": review}.__getitem__):

@@ -88,7 +88,6 @@ def test_declined_the_content_stays(shop: Desk, review: str, verdict: str):
     assert shop.events(review)[-1]["data"]["reason"] == "I prefer mine."
 
 
-@ON_BOTH_DATABASES
 def test_a_newer_one_supersedes_it(shop: Desk, review: str):
     first, second = offer(shop, review), offer(shop, review, patch=GREAT)
     assert fate(shop, review) == ["superseded", "pending"]

@@ -9,7 +9,6 @@ from typing import Any
 from tests.acceptance.cycling import Crew
 from tests.acceptance.gated import check_archive
 from tests.broker import BrokerProcess, StartBroker, fresh_project
-from tests.databases import ON_BOTH_DATABASES
 
 pytest_plugins = ["tests.acceptance.cycling_crews"]
 
@@ -37,7 +36,6 @@ def played(crew: Crew, *targets: str, feature: str = "Größe der Anmeldung \U00
     return sent
 
 
-@ON_BOTH_DATABASES
 def test_an_archive_has_the_whole_cycle_and_nothing_else(crew: Crew, broker: BrokerProcess):
     sent = played(crew, *TWICE_REWORKED)
     complete = crew.status()

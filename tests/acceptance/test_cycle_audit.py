@@ -16,7 +16,7 @@ import pytest
 from tandem.store.event import Event
 from tests.acceptance.gated import DIRECT, FORK, GATED, Team, config_dir
 from tests.acceptance.tables import table
-from tests.acceptance.test_p8_audit import Archive, copy_of
+from tests.acceptance.test_p8_audit import ON_SQLITE, Archive, copy_of
 from tests.broker import BrokerProcess, database_of, fresh_project
 
 ANY = 424242
@@ -149,6 +149,7 @@ def number_of(stored: Stored, kind: str) -> int:
     return stored.rows(f"SELECT max(seq) FROM events WHERE kind = '{kind}' AND subject = '{subject}'")[0][0]
 
 
+@ON_SQLITE
 def test_p8_events_that_were_changed_removed_or_put_in_are_detected(stored: Stored):
     expected: list[str] = []
     forgeries = ["actor = 'somebody'", "data = replace(data, 'workflow', 'job')", "delta = replace(delta, '1', '2')"]
@@ -171,6 +172,7 @@ def test_p8_events_that_were_changed_removed_or_put_in_are_detected(stored: Stor
     assert [each for each in expected if each.format_map(stored.names) not in problems] == []
 
 
+@ON_SQLITE
 def test_p8_who_can_make_hashes_is_betrayed_by_the_checkpoint(stored: Stored):
     """A forger who has the broker's secret too, and changes the row to go with the event."""
     number = number_of(stored, "cycle_completed")

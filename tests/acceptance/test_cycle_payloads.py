@@ -155,7 +155,6 @@ def test_what_was_written_comes_back_as_it_was(crew: Crew):
     offers.taken({**offers.right, **{name: [] for name in ARRAYS}})
 
 
-@ON_BOTH_DATABASES
 def test_there_is_a_limit_to_the_size(crew: Crew):
     offers = Offers(crew)
     with crew.unchanged():

@@ -9,7 +9,6 @@ import pytest
 
 from tests.acceptance.gated import Team
 from tests.acceptance.reviewing import OTHER, PROPOSAL, REVIEWER, WHY
-from tests.databases import ON_BOTH_DATABASES
 
 pytest_plugins = ["tests.acceptance.gated_brokers"]
 LONG = 45
@@ -147,7 +146,6 @@ def test_a_cycle_that_was_completed_closes_the_review_that_asked_for_changes(wri
     assert writers.do("handoff_read", target="editor") == {}
 
 
-@ON_BOTH_DATABASES
 def test_a_handoff_to_somebody_else_closes_the_review_of_the_first(writers: Team):
     writers.begin()
     first = writers.put_forward("writer", "editor")
@@ -173,7 +171,6 @@ def test_a_handoff_to_somebody_else_closes_the_review_of_the_first(writers: Team
     assert [one["status"] for one in writers.history()["handoffs"]] == ["withdrawn", *["advanced"] * 3]
 
 
-@ON_BOTH_DATABASES
 def test_p1_a_stale_claim_cannot_advance_the_cycle(team: Team):
     team.begin()
     review = team.put_forward("gemini", "codex")
@@ -192,7 +189,6 @@ def test_p1_a_stale_claim_cannot_advance_the_cycle(team: Team):
     assert team.place() == ("backend", "codex")
 
 
-@ON_BOTH_DATABASES
 def test_p2_a_verdict_on_an_older_round_cannot_advance_the_cycle(team: Team):
     team.begin()
     review = team.put_forward("gemini", "codex", notes=["First."])

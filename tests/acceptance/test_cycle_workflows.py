@@ -16,47 +16,8 @@ from tests.broker import BrokerProcess, fresh_project
 RELAY = "planner-builder-tester"
 STUDIO = "designer-developer-reviewer"
 PRESS = "writer-editor"
-MORE = """
-[workflows.second-feature]
-like = "planner-builder-tester"
-archiver = "tester"
-
-[workflows.essay]
-roles = ["author", "checker"]
-start = "outline"
-
-[workflows.essay.phases.outline]
-role = "author"
-handoff = { author = "draft" }
-
-[workflows.essay.phases.draft]
-role = "author"
-handoff = { checker = "check" }
-
-[workflows.essay.phases.check]
-role = "checker"
-handoff = { author = "draft" }
-complete = true
-"""
-CHANGED = """
-[workflows.planner-builder-tester]
-roles = ["planner", "builder", "checker"]
-start = "sketch"
-archiver = "checker"
-mode = "approval"
-
-[workflows.planner-builder-tester.phases.sketch]
-role = "planner"
-handoff = { builder = "construct" }
-
-[workflows.planner-builder-tester.phases.construct]
-role = "builder"
-handoff = { checker = "check" }
-
-[workflows.planner-builder-tester.phases.check]
-role = "checker"
-complete = true
-"""
+MORE = Path(__file__).with_name("workflows_more.toml").read_text("utf-8")
+CHANGED = Path(__file__).with_name("workflows_changed.toml").read_text("utf-8")
 """The same name for something else."""
 
 PHASES = {
@@ -161,7 +122,7 @@ def hand_over(crew: Crew, target: str) -> str:
 def test_a_workflow_is_played_from_its_start_to_the_archive(studio: BrokerProcess, workflow: str):
     with Crew(studio.url, fresh_project(), workflow) as crew:
         crew.prepare()
-        for feature in ("First", "Second"):
+        for feature in ("First", "Second")[: 1 + (workflow == RELAY)]:
             started = crew.start(feature)
             assert started["active_role"] == crew.active_role
             walk = WALKS[workflow].split()

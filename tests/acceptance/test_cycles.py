@@ -10,7 +10,6 @@ import pytest
 
 from tests.acceptance.cycling import FEATURE, Crew, payload
 from tests.broker import BrokerProcess, fresh_project
-from tests.databases import ON_BOTH_DATABASES
 
 pytest_plugins = ["tests.acceptance.cycling_crews"]
 
@@ -51,7 +50,6 @@ def called(crew: Crew, tool: str, spelling: str = "_", **arguments: Any) -> dict
     return envelope["data"]
 
 
-@ON_BOTH_DATABASES
 @pytest.mark.parametrize("spelling", ["_", "."])
 def test_the_daily_procedure_from_the_keys_to_the_archive(broker: BrokerProcess, spelling: str):
     with Crew(broker.url, fresh_project()) as crew:

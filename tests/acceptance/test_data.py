@@ -343,7 +343,7 @@ def large(backup: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy that takes long enough to restore to be killed in the middle; its contents are filler."""
     lines = whole(backup)[:-1]
     at = next(number for number, line in enumerate(lines) if line.startswith(b'{"table":"contents"'))
-    bodies = [f"{number} {'x' * 4000}" for number in range(30_000)]
+    bodies = [f"{number} {'x' * 4000}" for number in range(10_000)]
     rows = [json.dumps([hashlib.sha256(body.encode()).hexdigest(), body]).encode() + b"\n" for body in bodies]
     header = json.loads(lines[0])
     header["rows"] += len(rows)

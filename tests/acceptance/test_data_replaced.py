@@ -66,7 +66,7 @@ def _copy(place: Place, copy: Path) -> None:
     former.done("copy", to)
 
 
-WAYS = [*itertools.product((_restore, _copy), ("sqlite", "postgresql")), (_put_back, "sqlite")]
+WAYS = [(_restore, "sqlite"), (_copy, "postgresql"), (_put_back, "sqlite")]
 
 
 @pytest.mark.parametrize(("way", "kind"), WAYS, ids=lambda value: getattr(value, "__name__", value).strip("_"))

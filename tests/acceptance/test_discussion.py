@@ -131,7 +131,6 @@ def test_pages_give_everything_once_and_in_order(desk: Desk, review: str):
         assert [entry["description"] or entry["body"] for entries in found for entry in entries] == expected
 
 
-@ON_BOTH_DATABASES
 def test_each_round_has_its_own_discussion(desk: Desk, review: str):
     desk.say(review, "proposer", "on the first")
     desk.revise(review)

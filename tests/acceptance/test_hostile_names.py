@@ -98,7 +98,7 @@ def test_no_command_hands_a_clients_text_to_the_terminal_as_it_is(
         whole = ""
         faults: dict[str, str] = {}
         # The second time, what the first wrote is there to be read.
-        for name in [*everything, *everything]:
+        for name in [*ARGUMENTS, *everything]:
             given = [argument.format_map(known) for argument in ARGUMENTS.get(name, [])]
             ended = tandem.run(*name.split(), *given, TANDEM_PSK=LINE)
             said = ended.stdout + ended.stderr

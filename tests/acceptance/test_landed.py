@@ -6,7 +6,6 @@ import pytest
 
 from tests.acceptance.gating import Branch
 from tests.acceptance.reviewing import edited
-from tests.databases import ON_BOTH_DATABASES
 from tests.git.sandbox import Sandbox
 
 
@@ -32,7 +31,6 @@ def test_what_a_base_branch_holds_is_not_revised(feature: Branch, repo: Sandbox)
     assert feature.desk.put_up(diff=edited("b.txt")) != review
 
 
-@ON_BOTH_DATABASES
 def test_squashed_into_a_base_branch_it_is_not_revised_either(feature: Branch, repo: Sandbox):
     repo.write("a.txt", "better\n")
     review = approved(feature)

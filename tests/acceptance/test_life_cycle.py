@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,23 +11,7 @@ from tests.acceptance.reviewing import OTHER, PROPOSAL, REVIEWER, WHY, Desk
 
 # Section 2 of the contract, written down once more on purpose: the state after each action, and by how much round (r)
 # and generation (g) rise, or how the review ended; where there is a dash the action is refused.
-_HEAD, *_ROWS = """\
-state                pending    claimed           in_review         changes_requested approved          rejected closed
-revise               pending,r  pending,r,g       pending,r,g       pending,r         pending,r         -        -
-claim                claimed,g  claimed           in_review         claimed,g         -                 -        -
-renew                -          claimed           in_review         -                 -                 -        -
-release              -          pending,g         pending,g         -                 -                 -        -
-proposer_message     pending    in_review         in_review         changes_requested approved          -        -
-reviewer_message     -          in_review         in_review         changes_requested approved          -        -
-comment              -          in_review         in_review         -                 -                 -        -
-approved             -          approved          approved          -                 -                 -        -
-changes_requested    -          changes_requested changes_requested -                 -                 -        -
-rejected             -          rejected          rejected          -                 -                 -        -
-accept_counter_patch pending,r  claimed,r         in_review,r       pending,r         -                 -        -
-reject_counter_patch pending    claimed           in_review         changes_requested -                 -        -
-withdraw_approval    -          -                 -                 -                 changes_requested -        -
-close                withdrawn  withdrawn,g       withdrawn,g       withdrawn         approved       rejected withdrawn
-""".splitlines()
+_HEAD, *_ROWS = Path(__file__).with_name("life_cycle.txt").read_text("utf-8").splitlines()
 STATES = _HEAD.split()[1:]
 TABLE = {
     action: {state: cell.split(",") for state, cell in zip(STATES, cells, strict=True) if cell != "-"}

@@ -25,7 +25,6 @@ def test_the_queue_is_by_priority_and_age_whatever_the_size_of_a_page(desk: Desk
         assert [row["priority"] for row in found] == ["critical"] * 3 + ["normal"] * 3 + ["low"] * 3
 
 
-@ON_BOTH_DATABASES
 def test_the_queue_by_state_category_priority_and_turn(desk: Desk):
     plan = desk.put_up(category="plan_review", agent_type="planner")
     approved = desk.put_up_approved(category="code_change", diff=edited())
@@ -105,7 +104,6 @@ def test_statistics_count_what_happened(desk: Desk):
     assert (never["total"]["submitted"], never["by_day"], never["by_project"]) == (0, {}, {})
 
 
-@ON_BOTH_DATABASES
 def test_statistics_of_all_projects_tell_them_apart(desk: Desk):
     desk.put_up()
     with Desk(desk.url, fresh_project()) as other:

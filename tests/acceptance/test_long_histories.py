@@ -13,7 +13,6 @@ from tests.acceptance.databases import run_sql
 from tests.acceptance.reviewing import Desk
 from tests.acceptance.waiting import Waiter, until_waiting
 from tests.broker import BrokerProcess
-from tests.databases import ON_BOTH_DATABASES
 from tests.store.histories import statements
 
 REVIEWS = 4_500
@@ -38,9 +37,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("broker")
 
 
-@ON_BOTH_DATABASES
 def test_a_search_stops_after_so_many_reviews_and_says_where(folder: Path, database_settings: dict[str, object]):
     with stocked(folder, database_settings, REVIEWS, 50) as desk:
+        # By latest activity it goes back in the log, which has two events a review, by pages.
+        answers = desk.pages("search_reviews", project=None, sort="updated", text="nowhere")
+        assert [answer["searched_back_to"] is None for answer in answers] == [False, False, True]
+        rows = desk.rows("search_reviews", "reviews", project=None, sort="updated", proposer="agent-7", limit=30)
+        found = [row["review_id"] for row in rows]
+        assert found == sorted(set(found), reverse=True)
+        assert len(found) == REVIEWS // 40 + 1
         for sort in ("newest", "oldest", "queue"):
             answers = desk.pages("search_reviews", project=None, sort=sort, text="nowhere")
             assert [answer["reviews"] for answer in answers] == [[]] * 3
@@ -58,17 +63,6 @@ def test_a_search_stops_after_so_many_reviews_and_says_where(folder: Path, datab
         # Only open ones are looked through where only they can be meant.
         [answer] = desk.pages("search_reviews", project=None, sort="oldest", status="pending", text="nowhere")
         assert answer["searched_back_to"] is None
-
-
-def test_a_search_by_latest_activity_goes_back_in_the_log_by_pages(folder: Path, database_settings: dict[str, object]):
-    with stocked(folder, database_settings, REVIEWS, 50) as desk:
-        answers = desk.pages("search_reviews", project=None, sort="updated", text="nowhere")
-        # Two events a review.
-        assert [answer["searched_back_to"] is None for answer in answers] == [False, False, True]
-        rows = desk.rows("search_reviews", "reviews", project=None, sort="updated", proposer="agent-7", limit=30)
-        found = [row["review_id"] for row in rows]
-        assert found == sorted(set(found), reverse=True)
-        assert len(found) == REVIEWS // 40 + 1
 
 
 def test_in_a_crowd_the_inbox_still_has_what_concerns_the_person_and_what_is_wrong(
@@ -104,7 +98,6 @@ HISTORY = [
 """With a verdict at either side of the 5,000 events that one scan looks through, and one review that was sent back."""
 
 
-@ON_BOTH_DATABASES
 def test_p6_a_wait_finds_what_lies_behind_thousands_of_other_events(folder: Path, database_settings: dict[str, object]):
     with (
         BrokerProcess(folder, sweep_interval_seconds=3600, **database_settings) as broker,

@@ -55,13 +55,12 @@ def _linked_folder(path: Path, folder: Path) -> Path:
     return folder / "link" / path.name
 
 
-@pytest.mark.parametrize("name", [_same, _symbolic_link, _linked_folder])
-def test_a_second_broker_on_the_same_file_is_refused_from_whatever_data_folder(
-    own: BrokerProcess, tmp_path: Path, name: Callable[[Path, Path], Path]
-):
-    path = name(database(own), tmp_path / "second")
-    told = refused_start(BrokerProcess(tmp_path / "second", database_url=f"sqlite:///{path}"))
-    assert f"Another broker (process {own.pid}) has the database {database(own)}" in told
+def test_a_second_broker_on_the_same_file_is_refused_from_whatever_data_folder(own: BrokerProcess, tmp_path: Path):
+    path = database(own)
+    for name in (_same, _symbolic_link, _linked_folder):
+        path = name(database(own), tmp_path / "second")
+        told = refused_start(BrokerProcess(tmp_path / "second", database_url=f"sqlite:///{path}"))
+        assert f"Another broker (process {own.pid}) has the database {database(own)}" in told
     with Desk(own.url, "first") as desk:
         assert desk.put_up()
     own.kill()
@@ -102,23 +101,22 @@ def _empty(path: Path) -> None:
     os.truncate(path, 0)
 
 
-@pytest.mark.parametrize("harm", [Path.unlink, _replace, _empty])
-def test_a_database_that_is_taken_away_under_the_broker_is_missed_at_once(
-    own: BrokerProcess, tmp_path: Path, harm: Callable[[Path], None]
-):
+def test_a_database_that_is_taken_away_under_the_broker_is_missed_at_once(own: BrokerProcess, tmp_path: Path):
     kept = tmp_path / "kept.db"
     with Desk(own.url, "first") as desk:
         review = desk.put_up()
-    if harm is not _empty:
-        os.link(database(own), kept)
-    harm(database(own))
-    _is_out_of_order(own, review, "removed, replaced or emptied under the broker")
-    if harm is not _empty:
-        kept.replace(database(own))
-        with Desk(own.url, "first") as desk:
-            assert desk.status(review)["status"] == "pending"
-            assert desk.put_up()
-        assert own.health()["phase"] == "ready"
+    harms: tuple[Callable[[Path], None], ...] = (Path.unlink, _replace, _empty)
+    for harm in harms:
+        if harm is not _empty:
+            os.link(database(own), kept)
+        harm(database(own))
+        _is_out_of_order(own, review, "removed, replaced or emptied under the broker")
+        if harm is not _empty:
+            kept.replace(database(own))
+            with Desk(own.url, "first") as desk:
+                assert desk.status(review)["status"] == "pending"
+                assert desk.put_up()
+            assert own.health()["phase"] == "ready"
 
 
 def test_what_is_in_a_log_that_was_removed_is_saved_by_an_orderly_stop(own: BrokerProcess):

@@ -42,7 +42,7 @@ def test_a_lying_supervisor_changes_nothing_of_another(shop: Desk) -> None:
         len(honest.log(f"pool:{honest.supervisor_id}")),
     )
 
-    @settings(max_examples=40)
+    @settings(max_examples=15)
     @given(SECRETS, st.data(), st.booleans(), st.booleans())
     def lies(secret: str, data: st.DataObject, registers: bool, closing: bool) -> None:
         claimed = {"secret": honest.supervisor_id if secret == "THE-ID" else secret, "incarnation": honest.incarnation}

@@ -60,7 +60,6 @@ def found(shop: Desk, review: str) -> list[dict[str, Any]]:
     return shop.do("list_findings", review_id=review)["findings"]
 
 
-@ON_BOTH_DATABASES
 def test_a_review_goes_to_the_profile_that_its_paths_fit(shop: Desk, staff: Staff) -> None:
     steward = staff(SECURITY, {**STYLE, "paths": ["**/*.md", "*.md"]})
     assert team(steward) == []
@@ -80,7 +79,6 @@ def test_a_review_goes_to_the_profile_that_its_paths_fit(shop: Desk, staff: Staf
     assert "tandem open" in none["remedy"]
 
 
-@ON_BOTH_DATABASES
 def test_a_policy_names_the_profile_and_each_fills_its_seat(shop: Desk, repo: Sandbox, staff: Staff) -> None:
     have(repo, "agent:security", "agent:style")
     steward = staff(SECURITY, STYLE)
@@ -122,7 +120,6 @@ def test_p1_the_profiles_of_a_policy_review_at_the_same_time_after_the_one_witho
     assert given == ["claimed", "approved"]
 
 
-@ON_BOTH_DATABASES
 @pytest.mark.parametrize("needs", [(), ("agent", "agent:codex")])
 def test_outside_agents_and_people_claim_beside_an_adviser(
     shop: Desk, repo: Sandbox, staff: Staff, needs: tuple[str, ...]
@@ -156,7 +153,6 @@ def test_outside_agents_and_people_claim_beside_an_adviser(
     shop.do("close_review", review_id=review)
 
 
-@ON_BOTH_DATABASES
 def test_an_adviser_beside_others_adds_its_findings_and_holds_up_no_objection(shop: Desk, staff: Staff) -> None:
     steward = staff(ADVICE)
     review = shop.put_up(diff=edited())
@@ -184,7 +180,6 @@ def test_who_may_not_claim_what_is_held_hears_the_ways_that_there_are(shop: Desk
     assert shop.do("claim_review", review_id=review, reviewer_id="ann", take_over=True)["review_id"] == review
 
 
-@ON_BOTH_DATABASES
 def test_a_free_seat_of_a_held_review_asks_for_a_profile_that_would_fill_it(
     shop: Desk, repo: Sandbox, staff: Staff
 ) -> None:
@@ -253,7 +248,6 @@ def test_who_waits_for_a_profile_that_does_not_fit_needs_a_person(shop: Desk, re
     assert (none["reason"], none["needs_person"], status["next_action"]) == ("no_profile", True, "escalate")
 
 
-@ON_BOTH_DATABASES
 def test_no_outside_agent_passes_for_a_profile(shop: Desk, repo: Sandbox, staff: Staff) -> None:
     # Pools of other projects of the broker have profiles, too.
     own = f"own-{secrets.token_hex(4)}"
@@ -279,7 +273,6 @@ def test_no_outside_agent_passes_for_a_profile(shop: Desk, repo: Sandbox, staff:
     assert approved_by(review, member(steward, own)) == "approved"
 
 
-@ON_BOTH_DATABASES
 def test_one_without_a_vote_comes_first_once_and_decides_nothing(shop: Desk, staff: Staff) -> None:
     steward = staff(STYLE, ADVICE)
     review = shop.put_up(diff=edited())
@@ -370,7 +363,6 @@ def test_nothing_waits_for_one_without_a_vote_that_cannot_come(shop: Desk, staff
     assert claimed(shop, member(steward, "style")) == review
 
 
-@ON_BOTH_DATABASES
 def test_a_failure_that_is_allowed_holds_nothing_up_and_is_not_tried_again(shop: Desk, staff: Staff) -> None:
     steward = staff(STYLE, {**ADVICE, "allow_failure": True})
     review = shop.put_up(diff=edited())

@@ -10,7 +10,6 @@ from tests.acceptance.accessing import Bearer
 from tests.acceptance.reviewing import PROPOSER, REVIEWER, Desk
 from tests.acceptance.waiting import Waiter
 from tests.broker import BrokerProcess
-from tests.databases import ON_BOTH_DATABASES
 
 pytest_plugins = ["tests.acceptance.accessing_brokers"]
 ANNA = "anna"
@@ -26,7 +25,6 @@ def place(desk: Desk, review: str) -> dict[str, Any]:
     return {name: found[name] for name in UNTOUCHED}
 
 
-@ON_BOTH_DATABASES
 @pytest.mark.parametrize("state", ["pending", "claimed", "in_review", "changes_requested", "approved"])
 def test_a_question_and_its_answer_leave_claim_and_turns_alone(desk: Desk, state: str):
     review = desk.put_up()

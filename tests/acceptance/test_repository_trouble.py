@@ -13,10 +13,9 @@ import pytest
 
 from tests.acceptance.reviewing import PROPOSAL, REVIEWER, WHY, Desk, at_once, edited
 from tests.broker import StartBroker, fresh_project
-from tests.databases import ON_BOTH_DATABASES
 from tests.git.sandbox import Sandbox
 
-GIT_SECONDS = 4
+GIT_SECONDS = 2
 """As long as git may take; a busy machine needs a second for what takes some milliseconds on an idle one."""
 
 
@@ -112,7 +111,6 @@ def timed(work: Callable[[], object]) -> float:
     return time.monotonic() - began
 
 
-@ON_BOTH_DATABASES
 def test_a_failure_that_may_pass_is_not_kept_for_its_key(shop: Desk, repo: Sandbox):
     """`retryable` answers are not kept: the same call with the same key is done once that is possible."""
     moved = repo.root.with_name("moved")

@@ -31,7 +31,6 @@ def review(shop: Desk) -> str:
     return shop.put_up(diff=edited() + edited("b.txt") + new_file("new.txt"))
 
 
-@ON_BOTH_DATABASES
 def test_a_file_is_marked_and_unmarked_as_often_as_one_likes(shop: Desk, review: str):
     assert viewed(shop, review) == []
     assert mark(shop, review, "new.txt") == ["new.txt"]
@@ -70,7 +69,6 @@ def test_only_what_is_there_can_be_marked(shop: Desk, review: str):
     assert viewed(shop, review) == []
 
 
-@ON_BOTH_DATABASES
 def test_a_text_is_marked_by_its_path_however_long_that_is(desk: Desk):
     path = "/".join(f"folder-{number}" for number in range(100, 190)) + "/ünï.md"
     review = desk.put_up(description="# Plan", path=path)

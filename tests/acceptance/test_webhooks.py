@@ -20,7 +20,6 @@ from tests.acceptance.tables import table
 from tests.broker import BrokerProcess, StartBroker, fresh_project
 from tests.certifying import Authority
 from tests.commandline import Inside
-from tests.databases import ON_BOTH_DATABASES
 
 HASTY = {"webhook_retry_seconds": 0.01, "sweep_interval_seconds": 0.1}
 WHOLE = ["review_created", "review_claimed", "verdict_submitted", "review_closed"]
@@ -52,7 +51,6 @@ def finish(desk: Desk, review: str) -> None:
     desk.do("close_review", review_id=review)
 
 
-@ON_BOTH_DATABASES
 def test_events_arrive_signed_and_in_order_for_each_review_whatever_fails_and_is_killed(
     start_broker: StartBroker, database_settings: dict[str, object], receiver: Receiver
 ):

@@ -68,7 +68,6 @@ def test_p2_the_approval_of_a_closed_review_is_withdrawn_too(feature: Branch):
         feature.desk.refused("INVALID_TRANSITION", "withdraw_approval", review_id=review, reason=WHY)
 
 
-@ON_BOTH_DATABASES
 def test_what_is_committed_is_named_and_can_be_reverted_without_a_review(feature: Branch, repo: Sandbox):
     commit, review = feature.optimistic("a.txt", "better\n")
     feature.desk.approve(review)

@@ -10,34 +10,7 @@ from tandem.git.snapshot import EVERYTHING, Scope
 from tests.git.edits import EDITS, change, populate
 from tests.git.sandbox import Sandbox
 
-HOSTILE = {
-    "diff.noprefix": "true",
-    "diff.mnemonicPrefix": "true",
-    "diff.renames": "copies",
-    "diff.context": "0",
-    "diff.interHunkContext": "9",
-    "diff.algorithm": "patience",
-    "diff.external": "false",
-    "diff.submodule": "log",
-    "diff.ignoreSubmodules": "all",
-    "diff.suppressBlankEmpty": "true",
-    "diff.wordRegex": ".",
-    "diff.orderFile": ".git/order",
-    "diff.dirstat": "lines",
-    "color.ui": "always",
-    "color.diff": "always",
-    "core.quotePath": "false",
-    "core.abbrev": "4",
-    "core.pager": "false",
-    "core.whitespace": "trailing-space",
-    "diff.evil.textconv": "false",
-    "diff.evil.command": "false",
-    "apply.whitespace": "fix",
-    "core.fsmonitor": "false",
-    "core.splitIndex": "true",
-    "core.untrackedCache": "true",
-    "index.version": "4",
-}
+HOSTILE = Path(__file__).with_name("hostile.gitconfig").read_text("utf-8")
 
 
 def ensure_submission_is_the_commit(sandbox: Sandbox, scope: Scope = EVERYTHING) -> str:
@@ -62,10 +35,7 @@ def test_what_is_submitted_is_what_is_committed(sandbox: Sandbox, name: str) -> 
     populate(sandbox)
     sandbox.write(".git/order", "*.sh\n*.bin\n")
     with (sandbox.root / ".git/config").open("a") as config:
-        for setting, value in HOSTILE.items():
-            section, _, key = setting.rpartition(".")
-            config.write('[{} "{}"]\n'.format(*section.split(".")) if "." in section else f"[{section}]\n")
-            config.write(f"\t{key} = {value}\n")
+        config.write(HOSTILE)
     change(sandbox, name)
     ensure_submission_is_the_commit(sandbox)
 

@@ -175,21 +175,24 @@ def test_complaints_are_reported_without_what_a_terminal_would_do(peer: Peer, st
 # ----------------------------------------------------------------------------------------- the claim is over
 
 
-@pytest.mark.parametrize("code", ["STALE_CLAIM", "NOT_CLAIMANT", "INVALID_TRANSITION", "NOT_FOUND"])
-def test_a_claim_that_is_over_ends_its_run(peer: Peer, start: StartReviewer, tmp_path: Path, code: str) -> None:
-    def over(_: dict[str, Any]) -> None:
-        until_it_hangs(tmp_path)
-        raise Refusal(code)
-
+def test_a_claim_that_is_over_ends_its_run(peer: Peer, start: StartReviewer, tmp_path: Path) -> None:
     peer.lease_seconds = 1.5
-    peer.script["renew_claim"].append(over)
-    peer.put_up()
     start(hanging(tmp_path))
-    told = peer.wait_for("report_outcome")
-    assert told["outcome"] == "cancelled"
-    assert told["reason"] == f"The claim was over before there was an answer ({code})."
-    assert all(is_gone(pid) for pid in until_it_hangs(tmp_path))
-    assert len(peer.all("renew_claim")) == 1
+    for number, code in enumerate(("STALE_CLAIM", "NOT_CLAIMANT", "INVALID_TRANSITION", "NOT_FOUND"), 1):
+
+        def over(_: dict[str, Any], code: str = code) -> None:
+            until_it_hangs(tmp_path)
+            raise Refusal(code)
+
+        peer.script["renew_claim"].append(over)
+        peer.put_up(review_id=f"rv_{number}")
+        told = peer.wait_for("report_outcome", number)
+        assert told["outcome"] == "cancelled"
+        assert told["reason"] == f"The claim was over before there was an answer ({code})."
+        assert all(is_gone(pid) for pid in until_it_hangs(tmp_path))
+        assert len(peer.all("renew_claim")) == number
+        for note in ("child", "program"):
+            (tmp_path / note).unlink()
 
 
 def test_the_claim_is_renewed_while_the_program_lives(peer: Peer, start: StartReviewer, tmp_path: Path) -> None:
