@@ -28,7 +28,7 @@ from tests.broker import fresh_project
 from tests.postgres import PostgresServer, running_postgres
 
 pytestmark = pytest.mark.timeout(300)
-CLIENTS = 4
+CLIENTS = 3
 
 
 @pytest.fixture(scope="module")

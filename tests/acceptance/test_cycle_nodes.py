@@ -32,7 +32,6 @@ from tests.postgres import PostgresServer
 
 T = TypeVar("T")
 LONG = 45
-ROUNDS = 3
 Answer = dict[str, Any]
 
 

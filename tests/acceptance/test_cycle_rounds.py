@@ -11,7 +11,6 @@ from tests.acceptance.gated import Team
 from tests.acceptance.reviewing import OTHER, PROPOSAL, REVIEWER, WHY
 
 pytest_plugins = ["tests.acceptance.gated_brokers"]
-LONG = 45
 
 NO_PAYLOADS = {
     "words": "This is better.",

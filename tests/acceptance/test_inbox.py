@@ -131,7 +131,6 @@ def test_after_too_many_rounds_a_person_has_to_step_in(desk: Desk):
     assert item(desk, BYSTANDER, review)[1]["detail"] == WHY
 
 
-@ON_BOTH_DATABASES
 def test_a_rejected_change_is_a_problem_as_long_as_its_commits_stand(shop: Desk):
     unapplied, applied = shop.put_up(), shop.put_up()
     shop.do("record_commit", commit=COMMIT, plan="03-02", review_ids=[applied], unreviewed=True)
@@ -249,7 +248,6 @@ def test_why_reviewers_fail_is_a_sentence_without_json(shop: Desk, ended_so: str
     assert said == f"codex on a-host: 4 reviewers in a row {told}; next try in 5 min; 1 review waits"
 
 
-@ON_BOTH_DATABASES
 def test_what_a_full_pool_of_silent_reviewers_does_not_take_waits_for_the_reviewer(shop: Desk):
     steward = Steward(shop, max_pool_size=1)
     steward.register()
@@ -273,7 +271,6 @@ def test_a_pool_takes_nothing_of_a_project_without_a_folder(desk: Desk):
     assert place(desk, BYSTANDER, desk.put_up())[:2] == ("your_turn", "review")
 
 
-@ON_BOTH_DATABASES
 def test_a_pool_whose_reviewers_fail_at_once_is_a_problem(shop: Desk):
     steward = Steward(shop)
     steward.register()
@@ -349,7 +346,6 @@ def test_lists_are_in_queue_order_and_counted_one_beyond_the_limit(desk: Desk):
     desk.refused("TOO_LARGE", "get_inbox", person=BYSTANDER, limit=201)
 
 
-@ON_BOTH_DATABASES
 def test_a_row_says_how_large_the_change_is_and_how_many_findings_are_open(shop: Desk):
     reviews = [shop.put_up(diff=edited()) for _ in range(51)]
     finding = {"severity": "major", "file": "a.txt", "line": 1, "claim": "This is wrong."}
@@ -363,7 +359,6 @@ def test_a_row_says_how_large_the_change_is_and_how_many_findings_are_open(shop:
     assert (asked["files"], asked["added"], asked["removed"], asked["open_findings"]) == (1, 1, 1, 1)
 
 
-@ON_BOTH_DATABASES
 def test_what_a_person_has_to_do_with_comes_first(desk: Desk):
     urgent, own, held, last = (
         desk.put_up(**kind) for kind in ({"agent_type": "planner"}, {"proposer_id": OTHER}, {}, {})
@@ -377,7 +372,6 @@ def test_what_a_person_has_to_do_with_comes_first(desk: Desk):
     assert [one["review"]["review_id"] for one in inbox(desk, OTHER)["waiting"]] == [own, urgent, last]
 
 
-@ON_BOTH_DATABASES
 def test_the_inbox_is_of_every_project_unless_one_is_named(broker: BrokerProcess, desk: Desk):
     review = desk.put_up(proposer_id=PERSON)
     with Desk(broker.url, fresh_project()) as other:

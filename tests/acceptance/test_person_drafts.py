@@ -34,7 +34,6 @@ def review(shop: Desk) -> str:
     return shop.put_up(diff=edited())
 
 
-@ON_BOTH_DATABASES
 def test_a_draft_is_kept_whole_replaced_by_its_id_and_discarded(shop: Desk, review: str):
     where: dict[str, Any] = {
         "file": "a.txt",
@@ -163,7 +162,6 @@ def test_nobody_reads_or_removes_the_drafts_of_another_token(owner: Bearer):
         assert [one["body"] for one in alice.do("list_drafts")["drafts"]] == ["Mine"]
 
 
-@pytest.mark.both_databases
 def test_drafts_are_removed_with_the_contents_of_their_review(
     start_broker: StartBroker, database_settings: dict[str, object]
 ):

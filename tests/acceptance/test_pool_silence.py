@@ -35,7 +35,7 @@ def test_a_program_that_hangs_is_named_and_ended_and_its_review_tried_again(tmp_
 @only_posix
 def test_a_program_that_computes_without_a_word_is_not_silent(tmp_path: Path) -> None:
     with StaffedBroker(tmp_path, HASTY | {"silence_seconds": 1}) as broker, counter(broker, tmp_path / "r") as project:
-        review = project.ask("compute 1.5")
+        review = project.ask("compute 1.2")
         assert project.decided(review)["status"] == "approved"
         assert project.outcomes(review) == ["verdict"]
         [member] = project.team()

@@ -217,7 +217,7 @@ def test_an_agents_wait_for_a_silent_broker_ends_before_its_client_ends_it(
     monkeypatch.setattr("tandem.rulings.person._LEAST_ANSWER_SECONDS", 1)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         shell = Inside(f"http://127.0.0.1:{silent.getsockname()[1]}", tmp_path)
-        client = {"CLAUDECODE": "1", "BASH_DEFAULT_TIMEOUT_MS": "1200"}
+        client: dict[str, Any] = {"CLAUDECODE": "1", "BASH_DEFAULT_TIMEOUT_MS": "1200"}
         ended = shell.run("review", "status", "rv_0000000000000000", "--wait", **client)
     assert ended.status == 3
     assert "is silent: no answer within 1 s" in ended.stderr

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import threading
 import time
@@ -105,29 +104,6 @@ def test_closing_ends_the_readers_and_twice_is_safe(sandbox: Sandbox) -> None:
     assert repository.resolve_base(None) == sandbox.head()
     repository.close()
     assert children() <= before
-
-
-def test_a_repository_that_is_gone_is_unavailable_until_it_is_back(sandbox: Sandbox, repository: Repository) -> None:
-    sandbox.write("thing", "one\n")
-    base = sandbox.commit()
-    diff = edit("thing", "one", "two")
-    content = repository.validate_diff(diff)
-    away = sandbox.root.with_name("away")
-    sandbox.root.rename(away)
-    for _ in range(2):
-        with pytest.raises(Unavailable, match="no longer there"):
-            repository.validate_diff(diff)
-        with pytest.raises(Unavailable, match="no longer there"):
-            repository.working_diff()
-        with pytest.raises(Unavailable):
-            repository.applies_to(content.changes)
-    with Repository(sandbox.root) as fresh, pytest.raises(Unavailable, match="no longer there"):
-        fresh.resolve_base(None)
-    away.rename(sandbox.root)
-    assert repository.validate_diff(diff, base) == content
-    shutil.rmtree(sandbox.root)
-    with pytest.raises(Unavailable, match="no longer there"):
-        repository.validate_diff(diff, base)
 
 
 def test_a_folder_without_a_repository_is_named(tmp_path: Path) -> None:

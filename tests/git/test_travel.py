@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from functools import partial
@@ -13,7 +13,7 @@ import pytest
 
 from tandem.git.repository import Repository
 from tandem.git.rounds import RoundPatch
-from tandem.git.travel import Place, Spot, Version
+from tandem.git.travel import Spot, Version
 from tests.architecture.source import ROOT
 from tests.git.sandbox import Sandbox
 from tests.replaying.clone import GitFailed
@@ -23,52 +23,10 @@ from tests.replaying.strict import LINE
 PAIRS = 250
 BLAMED = re.compile(rb"^([0-9a-f]{40}) (\d+) (\d+)", re.MULTILINE)
 
-Contents = Mapping[str, bytes | None]
-
-
-def version(repository: Repository, base: str, diff: str) -> Version:
-    """A round with this diff."""
-    found = repository.validate_diff(diff, base)
-    moved = {one.path: one.old_path for one in found.affected_files if one.old_path is not None}
-    patch = RoundPatch(base, found.content, found.changes)
-    return Version(patch, base, frozenset(change.path for change in found.changes), moved)
-
 
 def landed(commit: str) -> Version:
     """Returns the version of a commit."""
     return Version(RoundPatch(commit, None, ()), commit)
-
-
-def write(sandbox: Sandbox, files: Contents) -> None:
-    for path, content in files.items():
-        if content is None:
-            (sandbox.root / path).unlink()
-        else:
-            sandbox.write(path, content)
-
-
-def rounds(sandbox: Sandbox, *steps: Contents) -> dict[int, Version]:
-    """Rounds that do this to HEAD, from 1; working tree and objects are without them afterwards."""
-    found: dict[int, Version] = {}
-    base = sandbox.head()
-    with Repository(sandbox.root) as repository:
-        for number, files in enumerate(steps, 1):
-            write(sandbox, files)
-            sandbox.git("add", "--all")
-            diff = sandbox.diff("--cached", "--find-renames")
-            sandbox.git("reset", "--quiet", "--hard")
-            sandbox.git("prune", "--expire=now")
-            found[number] = version(repository, base, diff)
-    return found
-
-
-def numbered(*lines: object) -> bytes:
-    return "".join(f"{line}\n" for line in lines).encode()
-
-
-def place(sandbox: Sandbox, versions: Mapping[int, Version], spot: Spot, target: int) -> Place:
-    with Repository(sandbox.root) as repository:
-        return repository.find_places(versions, [spot], target)[spot.id]
 
 
 # --- Every line of real files.

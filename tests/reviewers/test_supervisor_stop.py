@@ -48,20 +48,6 @@ def fresh_name() -> str:
 # ---------------------------------------------------------------------------------------------------- the stop
 
 
-async def test_a_stop_drains_the_idle_and_cancels_the_busy(scene: Scene, book: OrderBook) -> None:
-    supervisor = scene.supervisor(book, "busy", grace_seconds=30.0)
-    await supervisor.start()
-    rows = [book.order(scene.root) for _ in range(3)]
-    for row in rows:
-        await scene.job(row)
-    await supervisor.stop()
-    assert [scene.noted(row, "end") for row in rows] == ["drain cancel"] * 3
-    assert [(row.told["state"], row.told["exit_code"], row.told["error"]) for row in rows] == [("ended", 0, None)] * 3
-    assert book.heartbeats[-1]["closing"]
-    assert not supervisor.running
-    assert not list((scene.data / "reviewers" / "scratch").iterdir())
-
-
 async def test_nothing_new_is_started_during_a_stop(scene: Scene, book: OrderBook) -> None:
     async with scene.supervising(book, "busy", drain_seconds=60.0) as supervisor:
         first, second = [book.order(scene.root) for _ in range(2)]

@@ -173,7 +173,10 @@ def test_without_a_counter_patch_such_a_refusal_is_final(peer: Peer, start: Star
 
 def test_a_verdict_that_findings_do_not_take_is_no_answer(peer: Peer, start: StartReviewer) -> None:
     start(deeds("say", answer()))
-    of_findings = {"OPEN_FINDINGS": {"count": 1}, "INVALID_TRANSITION": {"finding_id": "fn_1"}}
+    of_findings: dict[str, dict[str, Any]] = {
+        "OPEN_FINDINGS": {"count": 1},
+        "INVALID_TRANSITION": {"finding_id": "fn_1"},
+    }
     for number, (code, details) in enumerate(of_findings.items(), 1):
         peer.script["submit_verdict"].append(Refusal(code, "fn_1 is open.", **details))
         peer.put_up(review_id=f"rv_{number}")

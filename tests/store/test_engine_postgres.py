@@ -56,20 +56,6 @@ def terminate(url: str, condition: str) -> None:
         )
 
 
-async def test_what_one_node_commits_every_node_hears(nodes: Callable[[], Store]) -> None:
-    here, there = nodes(), nodes()
-    heard_here, heard_there = Heard(), Heard()
-    here.add_listener(heard_here)
-    there.add_listener(heard_there)
-    await here.write(add("a", notice=1))
-    await heard_there.until(1)
-    await there.write(add("b", notice=2))
-    await heard_here.until(2)
-    await heard_there.until(2)
-    assert heard_here.notices == [1, 2], "its own once only, though the server repeats it"
-    assert heard_there.notices == [1, 2]
-
-
 async def test_what_goes_behind_a_commit_may_fail_and_the_commit_stands(postgres_url: str) -> None:
     with closing(Pipeline(psycopg.connect(postgres_url, autocommit=True))) as pipeline:
         pipeline.send("CREATE TABLE kept (id integer)")
@@ -141,29 +127,6 @@ async def test_a_chores_lock_does_not_outlive_a_caller_that_was_cancelled(nodes:
                 pass
 
 
-def cut_at_commit(url: str) -> None:
-    """Break every connection that has inserted a note, while it commits."""
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(
-            "CREATE FUNCTION cut() RETURNS trigger LANGUAGE plpgsql AS"
-            " 'BEGIN PERFORM pg_terminate_backend(pg_backend_pid()); RETURN NULL; END'"
-        )
-        connection.execute(
-            "CREATE CONSTRAINT TRIGGER at_commit AFTER INSERT ON notes DEFERRABLE INITIALLY DEFERRED"
-            " FOR EACH ROW EXECUTE FUNCTION cut()"
-        )
-
-
-async def test_connections_cut_while_idle_are_not_noticed_by_callers(
-    nodes: Callable[[], Store], postgres_url: str
-) -> None:
-    store = nodes()
-    await store.write(add("a"))
-    terminate(postgres_url, "true")
-    assert await store.write(add("b")) == "b"
-    assert await store.read(ids) == ["a", "b"]
-
-
 async def test_a_unit_whose_connection_breaks_before_the_commit_is_run_again(
     nodes: Callable[[], Store], postgres_url: str
 ) -> None:
@@ -198,22 +161,6 @@ async def test_a_unit_whose_connections_keep_breaking_is_unavailable(
     with pytest.raises(Unavailable, match="lost twice"):
         await store.write(unit)
     assert await store.write(add("a")) == "a"
-
-
-async def test_units_whose_connection_breaks_in_the_commit_itself_are_not_tried_again(
-    nodes: Callable[[], Store], postgres_url: str
-) -> None:
-    store = nodes()
-    cut_at_commit(postgres_url)
-    alone = await asyncio.gather(store.write(add("a")), return_exceptions=True)
-    for answer in (*alone, *await together(store, add("b"), add("c"))):
-        assert isinstance(answer, Unavailable)
-        assert "lost during the commit" in answer.message
-        assert not answer.retryable
-    assert store.statistics().repeated == 0
-    with psycopg.connect(postgres_url, autocommit=True) as connection:
-        connection.execute("DROP TRIGGER at_commit ON notes")
-    assert await store.write(add("d")) == "d"
 
 
 async def test_a_unit_that_waits_for_a_row_holds_up_none_that_it_would_share_a_transaction_with(
@@ -308,31 +255,6 @@ async def retried(store: Store, unit: Callable[[Unit], str]) -> str:
                 return await store.write(unit)
             except Unavailable:
                 await asyncio.sleep(0.05)
-
-
-async def test_writes_under_way_when_the_server_crashes_are_kept_if_acknowledged(own_postgres: PostgresServer) -> None:
-    store = make_store(own_postgres.create_database(), schema=SCHEMA, readers=6)
-    await store.open()
-    kept: list[str] = []
-    enough = asyncio.Event()
-
-    async def writer(name: int) -> None:
-        try:
-            for number in range(10_000):
-                kept.append(await store.write(add(f"{name}-{number}")))
-                if len(kept) == 100:
-                    enough.set()
-        except Unavailable:
-            return
-
-    writers = [asyncio.create_task(writer(name)) for name in range(8)]
-    await asyncio.wait_for(enough.wait(), WAIT_SECONDS)
-    await asyncio.to_thread(own_postgres.crash)
-    await asyncio.wait_for(asyncio.gather(*writers), WAIT_SECONDS)
-    await asyncio.to_thread(own_postgres.start)
-    await retried(store, add("afterwards"))
-    assert set(kept) <= set(await store.read(ids))
-    await store.close()
 
 
 def test_a_server_that_is_not_there_is_unavailable_and_no_password_is_told() -> None:
