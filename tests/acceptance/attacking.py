@@ -13,7 +13,7 @@ from tests.git.sandbox import RAW, Sandbox
 
 POLICY = """
 [risk]
-auth = ["src/auth/**", "src/caf\u00e9/**"]
+auth = ["src/auth/**", "src/caf\u00e9/**", "**/migrations/**"]
 [[rule]]
 name = "auth"
 risk = ["auth"]

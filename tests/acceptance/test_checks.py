@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import psutil
 import pytest
@@ -16,7 +16,6 @@ from tests.acceptance.gating import staged
 from tests.acceptance.reviewing import edited
 from tests.acceptance.staffed import StaffedBroker, until
 from tests.acceptance.tables import table
-from tests.databases import ON_BOTH_DATABASES
 
 NO_BETTER = "import sys; sys.exit('better' in open('a.txt').read())"
 CALM = check("calm", "print('calm')")
@@ -28,33 +27,29 @@ def decision(project: Checked, digest: str) -> tuple[bool, str | None]:
     return answer["allowed"], answer["code"]
 
 
-@ON_BOTH_DATABASES
-def test_p2_a_required_check_that_failed_keeps_the_gate_closed(
-    tmp_path: Path, database_settings: dict[str, Any]
-) -> None:
-    with checked(tmp_path, **database_settings) as project:
-        project.have(check("tests", NO_BETTER), CALM)
-        review, digest = project.submitted(diff=edited())
-        assert project.statuses(review) == {"tests": "failed", "calm": "passed"}
-        assert project.log(review, "calm") == "calm\n"
-        project.approve(review)
-        assert project.status(review)["checks"] == "failed"
-        assert decision(project, digest) == (False, "CHECK_FAILED")
-        project.repo.write("a.txt", project.repo.read("a.txt").replace(b"line 2\n", b"better\n"))
-        changes = staged(project.repo)
-        asked = project.do("check_gate", changes=changes)
-        assert (asked["allowed"], asked["code"]) == (False, "CHECK_FAILED")
-        assert "'tests' failed" in asked["paths"][0]["reason"]
-        # A person may let it through all the same, on record.
-        project.override(changes=changes, reason="The check is wrong.")
-        assert project.do("check_gate", changes=changes)["allowed"]
-        # The correction passes.
-        mended = project.revise(review, diff=edited(text="good"))
-        assert project.statuses(review) == {"tests": "passed", "calm": "passed"}
-        project.approve(review)
-        assert decision(project, mended["digest"]) == (True, None)
-        assert {"checks_requested", "check_started", "check_finished"} <= {*project.kinds(review)}
-        project.broker.assert_intact()
+def test_p2_a_required_check_that_failed_keeps_the_gate_closed(project: Checked) -> None:
+    project.have(check("tests", NO_BETTER), CALM)
+    review, digest = project.submitted(diff=edited())
+    assert project.statuses(review) == {"tests": "failed", "calm": "passed"}
+    assert project.log(review, "calm") == "calm\n"
+    project.approve(review)
+    assert project.status(review)["checks"] == "failed"
+    assert decision(project, digest) == (False, "CHECK_FAILED")
+    project.repo.write("a.txt", project.repo.read("a.txt").replace(b"line 2\n", b"better\n"))
+    changes = staged(project.repo)
+    asked = project.do("check_gate", changes=changes)
+    assert (asked["allowed"], asked["code"]) == (False, "CHECK_FAILED")
+    assert "'tests' failed" in asked["paths"][0]["reason"]
+    # A person may let it through all the same, on record.
+    project.override(changes=changes, reason="The check is wrong.")
+    assert project.do("check_gate", changes=changes)["allowed"]
+    # The correction passes.
+    mended = project.revise(review, diff=edited(text="good"))
+    assert project.statuses(review) == {"tests": "passed", "calm": "passed"}
+    project.approve(review)
+    assert decision(project, mended["digest"]) == (True, None)
+    assert {"checks_requested", "check_started", "check_finished"} <= {*project.kinds(review)}
+    project.broker.assert_intact()
 
 
 def test_the_gate_waits_for_a_check_that_has_not_ended(tmp_path: Path) -> None:
@@ -268,29 +263,24 @@ def _running(project: Checked) -> list[psutil.Process]:
     return found
 
 
-def test_a_check_that_a_kill_cut_short_runs_again_and_leaves_nothing(tmp_path: Path) -> None:
+def test_a_check_that_a_kill_cut_short_runs_again_and_leaves_nothing_as_a_setup_at_a_stop(tmp_path: Path) -> None:
+    wait = "import time; time.sleep(600)"
     with checked(tmp_path) as project:
-        project.have(check("long", "import time; time.sleep(600)"))
+        project.have(check("long", wait))
         review = project.put_up(diff=edited())
         until(lambda: _running(project), "it runs")
         project.broker.kill()
         project.broker.start()
         until(lambda: project.kinds(review).count("check_started") >= 3, "it runs again")
         assert project.status(review)["checks"] == "pending"
+        project.do("close_review", review_id=review)
+        until(lambda: not _running(project), "it is ended")
+        project.have(check("long", "pass", setup={"files": ["a.txt"], "command": [PYTHON, "-c", wait]}))
+        review = project.put_up(diff=edited(text="other"))
+        until(lambda: _running(project), "its setup runs")
         project.broker.stop()
         assert not _running(project)
         assert not any((project.broker.data_dir / "checks").glob("run-*"))
-        project.broker.start()
-
-
-def test_a_setup_that_a_stop_cut_short_is_made_by_the_next_start(tmp_path: Path) -> None:
-    wait = "import time; time.sleep(600)"
-    with checked(tmp_path) as project:
-        project.have(check("long", "pass", setup={"files": ["a.txt"], "command": [PYTHON, "-c", wait]}))
-        review = project.put_up(diff=edited())
-        until(lambda: _running(project), "it runs")
-        project.broker.stop()
-        assert not _running(project)
         project.broker.start()
         [found] = project.do("list_checks", review_id=review)["checks"]
         assert found["status"] in {"queued", "running"}
@@ -310,7 +300,7 @@ def test_without_bubblewrap_it_takes_a_trust_of_its_own(tmp_path: Path) -> None:
 def test_a_pools_reviewer_waits_for_the_checks_and_is_told_of_them(tmp_path: Path) -> None:
     with checked(tmp_path, of=StaffedBroker) as project:
         broker = cast("StaffedBroker", project.broker)
-        project.have(check("tests", "import time; time.sleep(2); print('the log'); raise SystemExit(7)"))
+        project.have(check("tests", "import time; time.sleep(1); print('the log'); raise SystemExit(7)"))
         review = project.put_up(diff=edited(), intent="approve")
         [run] = broker.runs(review) or [broker.running(review)]
         assert project.statuses(review) == {"tests": "failed"}
@@ -331,8 +321,8 @@ def test_p8_a_check_that_was_made_to_pass_in_the_database_is_found(tmp_path: Pat
 
 def test_of_two_brokers_one_runs_a_check(tmp_path: Path, postgres_url: str) -> None:
     with checked(tmp_path, database_url=postgres_url) as project, project.another("two") as other:
-        project.have(check("tests", "import time; time.sleep(1); print('once')"), CALM)
-        reviews = [desk.put_up(diff=edited(text=f"{number}")) for number, desk in enumerate((project, other) * 4)]
+        project.have(check("tests", "import time; time.sleep(0.5); print('once')"), CALM)
+        reviews = [desk.put_up(diff=edited(text=f"{number}")) for number, desk in enumerate((project, other) * 2)]
         for review in reviews:
             assert project.statuses(review) == {"tests": "passed", "calm": "passed"}
             events = [one["data"] for one in project.events(review) if one["kind"] == "check_started"]

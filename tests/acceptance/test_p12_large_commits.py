@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import socket
 import sqlite3
@@ -10,13 +9,13 @@ import time
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
+from typing import Any
 
 import psutil
 import pytest
 
 from tests.acceptance.reviewing import Desk
 from tests.broker import ABSENT, BrokerProcess, StartBroker, fresh_project
-from tests.git.sandbox import Sandbox, new_file
 
 CANDIDATES = 4
 Change = dict[str, str]
@@ -34,28 +33,13 @@ def _spent(broker: BrokerProcess, work: Callable[[], object]) -> float:
     return _cpu_seconds(broker) - before
 
 
-def _nearly_approved(desk: Desk, folder: str, paths: int) -> list[Change]:
-    """So many new files, which several changes have approved, each with one file more."""
-    lines = {f"{folder}/{number // 100}/{number:05}.py": f"line {number}" for number in range(paths)}
-    shared = "".join(new_file(path, line) for path, line in lines.items())
-    for number in range(CANDIDATES):
-        desk.approve(desk.put_up(diff=shared + new_file(f"{folder}/more-{number}", "more")))
-    blobs = {
-        path: hashlib.sha1(b"blob %d\0%s\n" % (len(line) + 1, line.encode())).hexdigest()
-        for path, line in lines.items()
-    }
-    return [{**ABSENT, "path": path, "mode_after": "100644", "blob_after": blob} for path, blob in blobs.items()]
-
-
 @pytest.mark.timeout(300)
-def test_p12_a_large_commit_costs_by_its_paths_and_others_are_answered_meanwhile(
-    start_broker: StartBroker, repo: Sandbox
-):
+def test_p12_a_large_commit_costs_by_its_paths_and_others_are_answered_meanwhile(start_broker: StartBroker):
     """One uncovered path after the other was compared with every entry: ten times the paths cost a hundred times."""
-    broker, project = start_broker(git_timeout_seconds=60), fresh_project()
-    with Desk(broker.url, project) as desk, Desk(broker.url, project) as other:
-        desk.register(repo.root)
-        few, many = _nearly_approved(desk, "few", 400), _nearly_approved(desk, "many", 4_000)
+    with (
+        _many_approvals(start_broker, 4_000, 400) as (broker, other, many, few),
+        Desk(broker.url, other.project) as desk,
+    ):
 
         def refused(changes: list[Change]) -> None:
             decision = other.do("check_gate", changes=changes)
@@ -81,33 +65,37 @@ def test_p12_a_large_commit_costs_by_its_paths_and_others_are_answered_meanwhile
 
 
 @contextmanager
-def _many_approvals(start_broker: StartBroker, paths: int) -> Generator[tuple[BrokerProcess, Desk, list[Change]]]:
-    """As `_nearly_approved`, written into the database while its broker does not run."""
+def _many_approvals(start_broker: StartBroker, *paths: int) -> Generator[tuple[Any, ...]]:
+    """So many new files that several changes have approved, each with one file more, by groups.
+
+    They are written into the database while its broker does not run.
+    """
     broker, project = start_broker(), fresh_project()
     with Desk(broker.url, project) as desk:
-        desk.put_up()
+        reviews = [desk.put_up() for _ in paths]
     broker.stop()
-    changes = _written_approvals(broker, project, paths)
+    groups = [_written_approvals(broker, project, review, count) for review, count in zip(reviews, paths, strict=True)]
     broker.start()
     with Desk(broker.url, project) as desk:
-        yield broker, desk, changes
+        yield broker, desk, *groups
 
 
 WRITTEN = """
 WITH RECURSIVE numbers (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n < :paths)
 INSERT INTO approved_paths
     (project, path, blob_after, review_id, round, kind, mode_before, blob_before, mode_after)
-SELECT :project, CASE n WHEN :paths THEN 'more-' || :round ELSE printf('%d/%05d.py', n / 100, n) END,
-    printf('%040x', n), (SELECT id FROM reviews), :round, 'change', :mode_before, :blob_before, '100644' FROM numbers
+SELECT :project, CASE n WHEN :paths THEN 'more-' || :round ELSE printf('%d-%d/%05d.py', :paths, n / 100, n) END,
+    printf('%040x', n), :review, :round, 'change', :mode_before, :blob_before, '100644' FROM numbers
 """
 
 
-def _written_approvals(broker: BrokerProcess, project: str, paths: int) -> list[Change]:
+def _written_approvals(broker: BrokerProcess, project: str, review: str, paths: int) -> list[Change]:
+    asked = {**ABSENT, "project": project, "review": review, "paths": paths}
     with closing(sqlite3.connect(broker.data_dir / "tandem.db")) as connection:
         for number in range(1, CANDIDATES + 1):
-            connection.execute(WRITTEN, {**ABSENT, "project": project, "paths": paths, "round": number})
+            connection.execute(WRITTEN, {**asked, "round": number})
         connection.commit()
-    blobs = {f"{number // 100}/{number:05}.py": f"{number:040x}" for number in range(paths)}
+    blobs = {f"{paths}-{number // 100}/{number:05}.py": f"{number:040x}" for number in range(paths)}
     return [{**ABSENT, "path": path, "mode_after": "100644", "blob_after": blob} for path, blob in blobs.items()]
 
 
@@ -123,7 +111,7 @@ def _sent(broker: BrokerProcess, project: str, changes: list[Change]) -> socket.
 @pytest.mark.timeout(300)
 def test_p12_a_judgement_ends_when_its_client_has_gone(start_broker: StartBroker):
     """Clients that hang up leave nothing behind that the next one has to wait for."""
-    with _many_approvals(start_broker, 20_000) as (broker, desk, changes):
+    with _many_approvals(start_broker, 10_000) as (broker, desk, changes):
 
         def judged() -> None:
             assert not desk.do("check_gate", changes=changes)["allowed"]

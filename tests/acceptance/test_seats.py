@@ -69,7 +69,6 @@ def test_p1_two_review_at_the_same_time_and_both_approvals_count(project: Checke
     project.broker.assert_intact()
 
 
-@ON_BOTH_DATABASES
 def test_p1_the_claim_beside_goes_on_when_the_first_one_ends(project: Checked) -> None:
     review, claims = begun(project, "gemini", "codex")
     assert verdict(project, review, "gemini", "approved", claims["gemini"])["data"]["status"] == "claimed"
@@ -96,7 +95,6 @@ def test_a_release_leaves_the_review_to_the_others(project: Checked) -> None:
     project.broker.assert_intact()
 
 
-@ON_BOTH_DATABASES
 def test_p6_an_objection_ends_the_round_once_all_have_ended(project: Checked) -> None:
     finding = [{"file": "a.txt", "line": 2, "severity": "major", "claim": "It is wrong."}]
     for first, second in (("codex", "gemini"), ("gemini", "codex")):

@@ -18,7 +18,6 @@ from tests.acceptance.test_policy import BOTH, DOCUMENTS, allowed, have
 from tests.acceptance.test_seats import TWO, begun, verdict
 from tests.broker import BrokerProcess
 from tests.commandline import ShellInside
-from tests.databases import ON_BOTH_DATABASES
 
 UNTIL = isoformat(time.time_ns() // 1000 + DAY_US)
 
@@ -30,7 +29,6 @@ def project(broker: BrokerProcess, tmp_path: Path) -> Iterator[Checked]:
         yield opened
 
 
-@ON_BOTH_DATABASES
 def test_p1_who_approved_without_the_proof_of_a_person_gives_it_later(project: Checked) -> None:
     have(project, BOTH)
     review, digest = project.submitted(diff=edited())
@@ -71,7 +69,6 @@ def revised(project: Checked, review: str, text: str = "better") -> dict[str, An
     return project.call("create_review", **asked, diff=edited(text=text))
 
 
-@ON_BOTH_DATABASES
 def test_p6_a_rejection_stands_although_others_are_at_work(project: Checked) -> None:
     review = objected(project, "rejected")
     for text in ("better", "other"):
@@ -136,7 +133,6 @@ def withdrawn(project: Checked, review: str, who: str, **more: Any) -> dict[str,
     return project.call("withdraw_approval", review_id=review, reason=WHY, withdrawn_by=who, **more)
 
 
-@ON_BOTH_DATABASES
 def test_one_of_several_approvals_is_withdrawn_and_the_others_stay(project: Checked) -> None:
     three = '[[rule]]\nneeds = ["agent", "agent:codex", "person"]\n'
     review, claims = begun(project, "gemini", "codex", policy=three)
@@ -192,7 +188,6 @@ def told(project: Checked, review: str) -> tuple[str, str | None]:
 DECIDE, ANSWER = ("decide_counter_patch", "decide"), ("answer_message", "answer")
 
 
-@ON_BOTH_DATABASES
 @pytest.mark.parametrize("author", ["gemini", "codex"])
 def test_a_counter_patch_stays_told_while_others_go_on(project: Checked, author: str) -> None:
     review, claims = begun(project, "gemini", "codex")
@@ -213,7 +208,6 @@ def test_a_counter_patch_stays_told_while_others_go_on(project: Checked, author:
     project.broker.assert_intact()
 
 
-@ON_BOTH_DATABASES
 def test_a_question_stays_told_until_it_is_answered_although_who_asked_is_gone(project: Checked) -> None:
     review, claims = begun(project, "gemini", "codex")
     project.say(review, "reviewer", reviewer_id="gemini")
@@ -378,7 +372,6 @@ def test_an_approval_with_the_proof_of_a_person_is_not_lost_by_one_without(proje
     assert (given["status"], project.status(review)["missing"]) == ("approved", [])
 
 
-@ON_BOTH_DATABASES
 def test_a_finding_that_is_left_when_all_approvals_are_given_is_the_proposers_to_answer(project: Checked) -> None:
     have(project, TWO)
     review, digest = project.submitted(diff=edited())
