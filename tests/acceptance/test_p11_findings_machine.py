@@ -451,7 +451,7 @@ def trusting(broker: BrokerProcess) -> Iterator[Crew]:
 
 @pytest.mark.timeout(300)
 def test_p11_any_history_of_findings(trusting: Crew, broker: BrokerProcess, repo: Sandbox):
-    run_machine(trusting, repo, 6)
+    run_machine(trusting, repo, 4)
     broker.assert_intact()
 
 
@@ -482,5 +482,5 @@ def bearers(owner: Bearer) -> Iterator[Crew]:
 def test_p11_any_history_of_findings_where_the_proposer_has_tokens(
     bearers: Crew, guarded: BrokerProcess, repo: Sandbox
 ):
-    run_machine(bearers, repo, 5, has_tokens=True)
+    run_machine(bearers, repo, 3, has_tokens=True)
     guarded.assert_intact()

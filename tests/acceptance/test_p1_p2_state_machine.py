@@ -245,7 +245,7 @@ def run_machine(desk: Desk, repo: Sandbox, bearers: dict[str, Bearer], examples:
 @pytest.mark.timeout(300)
 def test_p1_p2_any_history_of_reviews(broker: BrokerProcess, repo: Sandbox):
     with Desk(broker.url, fresh_project()) as opened:
-        run_machine(opened, repo, {}, 8)
+        run_machine(opened, repo, {}, 5)
 
 
 @pytest.mark.timeout(300)
@@ -255,4 +255,4 @@ def test_p1_p2_any_history_where_somebody_has_two_names(owner: Bearer, repo: San
             who: stack.enter_context(owner.give(name.partition("/")[0], "proposer", "reviewer", "operator", agent=name))
             for who, name in BEARERS.items()
         }
-        run_machine(owner, repo, bearers, 6)
+        run_machine(owner, repo, bearers, 4)

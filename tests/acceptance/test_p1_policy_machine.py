@@ -193,4 +193,4 @@ def project(broker: BrokerProcess, tmp_path: Path) -> Iterator[Checked]:
 @ON_BOTH_DATABASES
 def test_p1_p2_no_gate_opens_with_a_requirement_unmet(project: Checked) -> None:
     machine = type("Machine", (PolicyMachine,), {"project": project})
-    run_state_machine_as_test(machine, settings=settings(max_examples=6, stateful_step_count=25, deadline=None))
+    run_state_machine_as_test(machine, settings=settings(max_examples=4, stateful_step_count=25, deadline=None))

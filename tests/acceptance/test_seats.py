@@ -13,6 +13,7 @@ import pytest
 from tandem.rulings import proof
 from tests.acceptance.checking import Checked
 from tests.acceptance.databases import run_sql
+from tests.acceptance.finding import MAJOR
 from tests.acceptance.pooling import ended, started
 from tests.acceptance.reviewing import PROPOSER, WHY, at_once, edited
 from tests.acceptance.staffed import StaffedBroker, counter, only_posix
@@ -96,10 +97,9 @@ def test_a_release_leaves_the_review_to_the_others(project: Checked) -> None:
 
 
 def test_p6_an_objection_ends_the_round_once_all_have_ended(project: Checked) -> None:
-    finding = [{"file": "a.txt", "line": 2, "severity": "major", "claim": "It is wrong."}]
     for first, second in (("codex", "gemini"), ("gemini", "codex")):
         review, claims = begun(project, "gemini", "codex", text=first)
-        objected = verdict(project, review, first, "changes_requested", claims[first], findings=finding)
+        objected = verdict(project, review, first, "changes_requested", claims[first], findings=[MAJOR])
         assert objected["data"]["status"] == "claimed"
         status = project.status(review)
         assert (status["status"], status["verdict"], status["findings"]["blocking"]) == (
@@ -128,6 +128,11 @@ def test_the_harsher_of_two_objections_is_the_review_s(project: Checked) -> None
     verdict(project, review, "gemini", "rejected", claims["gemini"])
     assert verdict(project, review, "codex", "changes_requested", claims["codex"])["data"]["status"] == "rejected"
     assert project.status(review)["reviewer_id"] == "gemini"
+    # Who approves it all the same hears so.
+    review, claims = begun(project, "gemini", "codex")
+    verdict(project, review, "gemini", "rejected", claims["gemini"])
+    given = verdict(project, review, "codex", "approved", claims["codex"])["data"]
+    assert (given["status"], "have objected" in given["notes"][0]) == ("rejected", True)
     review, claims = begun(project, "gemini", "codex")
     verdict(project, review, "codex", "changes_requested", claims["codex"])
     assert verdict(project, review, "gemini", "rejected", claims["gemini"])["data"]["status"] == "rejected"
@@ -145,8 +150,7 @@ def test_an_objection_ends_the_round_when_the_last_claim_is_released(project: Ch
 
 def test_a_person_still_decides_after_the_approval_of_who_was_at_work(project: Checked) -> None:
     review, claims = begun(project, "gemini", "codex", policy=f"{TWO}rounds = 1\n")
-    finding = [{"file": "a.txt", "line": 2, "severity": "major", "claim": "It is wrong."}]
-    verdict(project, review, "codex", "changes_requested", claims["codex"], findings=finding)
+    verdict(project, review, "codex", "changes_requested", claims["codex"], findings=[MAJOR])
     # Who is at work goes on.
     assert project.claim(review, "gemini") == claims["gemini"]
     assert verdict(project, review, "gemini", "approved", claims["gemini"])["data"]["status"] == "changes_requested"
@@ -158,8 +162,7 @@ def test_a_person_still_decides_after_the_approval_of_who_was_at_work(project: C
 
 def test_p1_findings_of_another_hold_back_the_last_approval(project: Checked) -> None:
     review, claims = begun(project, "gemini", "codex")
-    finding = [{"file": "a.txt", "line": 2, "severity": "major", "claim": "It is wrong."}]
-    verdict(project, review, "gemini", "comment", claims["gemini"], findings=finding)
+    verdict(project, review, "gemini", "comment", claims["gemini"], findings=[MAJOR])
     assert verdict(project, review, "codex", "approved", claims["codex"])["data"]["status"] == "in_review"
     assert verdict(project, review, "gemini", "approved", claims["gemini"])["error"]["code"] == "OPEN_FINDINGS"
     project.do("release_claim", review_id=review, claim_generation=claims["gemini"])
