@@ -149,14 +149,6 @@ class PostgresServer:
         """An end without warning, as by a power switch of the server; the data stays for `start`."""
         self.stop("crash")
 
-    def freeze(self) -> None:
-        """Has every process of it stand still: it keeps its connections, takes new ones, and says nothing (Linux)."""
-        self._tell("freeze")
-
-    def thaw(self) -> None:
-        """Has it go on where it stood still."""
-        self._tell("thaw")
-
     def remove(self) -> None:
         """Stops the server for good and removes its data; twice is safe."""
         guard, self._guard = self._guard, None
@@ -219,12 +211,6 @@ class PostgresServer:
             self._guard.communicate()
             self._guard = None
             raise PostgresError(f"PostgreSQL did not start:\n{words}")
-
-    def _tell(self, word: str) -> None:
-        assert self._guard is not None
-        _pipe(self._guard.stdin).write(f"{word}\n")
-        _pipe(self._guard.stdin).flush()
-        assert _pipe(self._guard.stdout).readline() == f"{word}\n"
 
     def settle(self, url: str) -> None:
         """Wait until no transaction that runs now in another of the databases keeps back the log of this one."""

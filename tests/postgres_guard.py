@@ -1,16 +1,14 @@
 """Runs one PostgreSQL for as long as somebody holds the other end of standard input.
 
 The first line is the order, as JSON: `command`, `environment`, `folder` and `account`. The answer is `ready`,
-or `failed` and the server's own words. Then words are awaited: `freeze` and `thaw` are answered once they are done;
-`stop` (orderly) and `crash` keep the folder; the end of the input, which comes however the tests end, stops the server
-and removes it.
+or `failed` and the server's own words. Then a word is awaited: `stop` (orderly) and `crash`
+keep the folder; the end of the input, which comes however the tests end, stops the server and removes it.
 
 Run with `-I -S`, by path: the standard library only, and no coverage of a program that is no part of Tandem.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import shutil
@@ -49,23 +47,8 @@ def main() -> int:
     # Its log goes on being read, or the server would stand still when the pipe is full.
     threading.Thread(target=_drain, args=(server.stderr,), daemon=True).start()
     print("ready", flush=True)
-    while (word := sys.stdin.readline().strip()) in {"freeze", "thaw"}:
-        _signal(server.pid, signal.SIGSTOP if word == "freeze" else signal.SIGCONT)
-        print(word, flush=True)
-    if sys.platform == "linux":
-        _signal(server.pid, signal.SIGCONT)
-    _end(server, order["command"], order["folder"], word)
+    _end(server, order["command"], order["folder"], sys.stdin.readline().strip())
     return 0
-
-
-def _signal(server: int, number: int) -> None:
-    """Sends a signal to every process of the server; first to the one that makes the others."""
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(server, number)
-        with open(f"/proc/{server}/task/{server}/children", encoding="ascii") as children:  # noqa: PTH123 - as below
-            for child in children.read().split():
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(int(child), number)
 
 
 def _wait_until_ready(log: IO[str]) -> str | None:

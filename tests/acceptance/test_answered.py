@@ -79,6 +79,10 @@ class Site:
                 cursor = page["cursor"]
         return [event for event in events if event["kind"] not in {"checkpoint", "webhook_added"}]
 
+    def settle(self) -> None:
+        """Return once no transaction of the other site keeps back what the log tells of this one by now."""
+        self.server.settle(self.database)
+
     def until_all_was_told(self) -> None:
         """Return once the receiver has taken every event, those of one subject in order."""
         told = self.log()
@@ -165,11 +169,11 @@ class One:
         return not all(error["retryable"] for error in refused)
 
 
-def every_kind(stack: ExitStack, url: str) -> list[One]:
+def every_kind(stack: ExitStack, site: Site) -> list[One]:
     """A call of each kind, with and without a key."""
 
     def desk() -> Desk:
-        return stack.enter_context(Desk(url, fresh_project()))
+        return stack.enter_context(Desk(site.broker.url, fresh_project()))
 
     calls = [One(desk(), name, operation, arguments, waits) for name, (operation, arguments, waits) in READS.items()]
     for name in KINDS_OF_WRITES:
@@ -177,6 +181,7 @@ def every_kind(stack: ExitStack, url: str) -> list[One]:
             own = desk()
             operation, arguments = WRITES[name](own)
             calls.append(One(own, name, operation, {**arguments, **key}))
+    site.settle()
     for one in calls:
         one.before = one.happened()
     return calls
@@ -187,14 +192,15 @@ def every_kind(stack: ExitStack, url: str) -> list[One]:
 def test_p12_every_call_is_answered_in_time_whatever_becomes_of_postgresql(
     sites: tuple[Site, Site], kinds: tuple[str, ...]
 ) -> None:
-    at_once([partial(is_answered_amid, site, kind) for site, kind in zip(sites, kinds, strict=False)])
+    ended = threading.Barrier(len(kinds))
+    at_once([partial(is_answered_amid, site, kind, ended) for site, kind in zip(sites, kinds, strict=False)])
 
 
-def is_answered_amid(site: Site, kind: str) -> None:
+def is_answered_amid(site: Site, kind: str, ended: threading.Barrier) -> None:
     """Every kind of call while a trouble begins, and once it is known, has an answer in time, and its effect once."""
     begin, end = TROUBLES[kind]
     with ExitStack() as stack:
-        amid, during = (every_kind(stack, site.broker.url) for _ in range(2))
+        amid, during = (every_kind(stack, site) for _ in range(2))
         pool = stack.enter_context(ThreadPoolExecutor(4 * len(amid)))
 
         def ask(calls: list[One]) -> list[Future[float]]:
@@ -211,9 +217,11 @@ def is_answered_amid(site: Site, kind: str) -> None:
         in_time(ask([one for one in during if not one.is_unknown()]))
         assert not any(answer["ok"] for one in during for answer in one.answers)
         end(site)
+        ended.wait(2 * PROMISED_SECONDS)
         site.until_well()
         while again := [one for one in (*amid, *during) if not one.answers[-1]["ok"] and not one.is_unknown()]:
             in_time(ask(again))
+        site.settle()
         for one in [*amid, *during]:
             if one.name in WRITES:
                 effects = 0 if one.operation == "renew_claim" else 1

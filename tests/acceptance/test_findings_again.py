@@ -83,7 +83,6 @@ def refused(agents: AgentDesk, review: str) -> None:
     )
 
 
-@ON_BOTH_DATABASES
 @pytest.mark.parametrize("path", ["pay.py", "money.py"])
 def test_p11_a_later_round_brings_the_findings_of_the_lines_that_it_makes(agents: AgentDesk, shop: Desk, path: str):
     review = shop.put_up(diff=added("pay.py", *CODE))
@@ -132,7 +131,6 @@ def test_p11_a_persons_no_goes_on_with_the_lines_that_it_was_said_of(agents: Age
     assert shop.decide(other, "approved")["verdict"] == "approved"
 
 
-@ON_BOTH_DATABASES
 def test_p11_no_second_review_beside_gets_around_the_lines_of_the_first(agents: AgentDesk, shop: Desk):
     review, other = shop.put_up(diff=added("pay.py", *CODE)), shop.put_up(diff=added("money.py", *CODE, "# more"))
     agents.decide(review, "changes_requested", findings=[PAY])

@@ -219,7 +219,6 @@ def test_p11_a_fault_that_comes_back_is_open_again(agents: AgentDesk, shop: Desk
     assert not shop.is_open_for(digest)
 
 
-@ON_BOTH_DATABASES
 def test_p11_a_counter_patch_brings_a_fault_back_as_a_revision_does(
     agents: AgentDesk, shop: Desk, broker: BrokerProcess
 ):
