@@ -300,7 +300,7 @@ def test_without_bubblewrap_it_takes_a_trust_of_its_own(tmp_path: Path) -> None:
 def test_a_pools_reviewer_waits_for_the_checks_and_is_told_of_them(tmp_path: Path) -> None:
     with checked(tmp_path, of=StaffedBroker) as project:
         broker = cast("StaffedBroker", project.broker)
-        project.have(check("tests", "import time; time.sleep(1); print('the log'); raise SystemExit(7)"))
+        project.have(check("tests", "import time; time.sleep(2); print('the log'); raise SystemExit(7)"))
         review = project.put_up(diff=edited(), intent="approve")
         [run] = broker.runs(review) or [broker.running(review)]
         assert project.statuses(review) == {"tests": "failed"}
@@ -321,7 +321,7 @@ def test_p8_a_check_that_was_made_to_pass_in_the_database_is_found(tmp_path: Pat
 
 def test_of_two_brokers_one_runs_a_check(tmp_path: Path, postgres_url: str) -> None:
     with checked(tmp_path, database_url=postgres_url) as project, project.another("two") as other:
-        project.have(check("tests", "import time; time.sleep(0.5); print('once')"), CALM)
+        project.have(check("tests", "import time; time.sleep(1); print('once')"), CALM)
         reviews = [desk.put_up(diff=edited(text=f"{number}")) for number, desk in enumerate((project, other) * 2)]
         for review in reviews:
             assert project.statuses(review) == {"tests": "passed", "calm": "passed"}

@@ -14,10 +14,10 @@ from tests.acceptance.reviewing import OTHER, PROPOSER, REVIEWER, WHY, AgentDesk
 from tests.broker import Caller, StartBroker, fresh_project
 from tests.databases import ON_BOTH_DATABASES
 
-LEASE_SECONDS = 3
+LEASE_SECONDS = 4
 """Longer than a busy machine needs for the next call of a holder who lives."""
 SWEEP_SECONDS = 0.2
-DEADLINE_SECONDS = 6
+DEADLINE_SECONDS = 8
 GRACE_SECONDS = 20
 """This machine may be busy; the promise is lease and sweep."""
 

@@ -14,7 +14,7 @@ from tests.broker import BrokerProcess, StartBroker, fresh_project
 KEY = re.compile(r"psk_[A-Za-z0-9_-]{43}")
 OWN = "a key of my own, with umlauts: \u00e4\u00f6\u00fc"
 SHOWN_ONCE = "(shown once, when it was made)"
-IDLE_SECONDS = 3
+IDLE_SECONDS = 6
 IDEM = {"idempotency_key": "key-1"}
 
 

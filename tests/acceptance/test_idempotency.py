@@ -18,7 +18,7 @@ from tests.databases import ON_BOTH_DATABASES
 from tests.git.sandbox import Sandbox
 
 KEY = "key-1"
-TTL_SECONDS = 3
+TTL_SECONDS = 5
 
 
 def _with_patch(desk: Desk) -> tuple[str, str]:

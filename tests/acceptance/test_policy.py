@@ -186,7 +186,7 @@ def test_who_approved_may_come_back_and_object(project: Checked) -> None:
 
 
 def test_what_a_person_has_claimed_and_gives_back_is_approved_by_its_checks(project: Checked) -> None:
-    project.have(check("slow", "import time; time.sleep(0.5)"))
+    project.have(check("slow", "import time; time.sleep(2)"))
     have(project, DOCUMENTS)
     review, _ = project.submitted(diff=edited())
     generation = project.claim(review, "ann")

@@ -17,7 +17,7 @@ from tests.acceptance.staffed import until
 from tests.databases import ON_BOTH_DATABASES
 
 PATIENCE_SECONDS = 40.0
-IDLE_SECONDS = 1.0
+IDLE_SECONDS = 2.0
 
 
 @contextmanager
@@ -158,7 +158,7 @@ def test_the_idle_clock_starts_at_the_last_work(shop: Desk) -> None:
 
 
 def test_an_old_reviewer_finishes_its_review_and_takes_nothing_new(shop: Desk) -> None:
-    steward = started(shop, max_ttl_seconds=2)
+    steward = started(shop, max_ttl_seconds=3)
     review = shop.put_up()
     reviewer = steward.one()
     claim = shop.do("claim_review", review_id=review, reviewer_id=reviewer)

@@ -13,7 +13,7 @@ from tests.acceptance.pooling import Steward, started
 from tests.acceptance.reviewing import Desk
 from tests.acceptance.staffed import StaffedBroker, counter, only_posix
 
-HASTY = {"max_pool_size": 1, "silence_seconds": 2, "background_check_interval_seconds": 1}
+HASTY = {"max_pool_size": 1, "silence_seconds": 4, "background_check_interval_seconds": 1}
 
 
 @only_posix
@@ -34,7 +34,7 @@ def test_a_program_that_hangs_is_named_and_ended_and_its_review_tried_again(tmp_
 
 @only_posix
 def test_a_program_that_computes_without_a_word_is_not_silent(tmp_path: Path) -> None:
-    with StaffedBroker(tmp_path, HASTY | {"silence_seconds": 1}) as broker, counter(broker, tmp_path / "r") as project:
+    with StaffedBroker(tmp_path, HASTY | {"silence_seconds": 2}) as broker, counter(broker, tmp_path / "r") as project:
         review = project.ask("compute 1.2")
         assert project.decided(review)["status"] == "approved"
         assert project.outcomes(review) == ["verdict"]

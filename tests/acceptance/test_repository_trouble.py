@@ -15,7 +15,7 @@ from tests.acceptance.reviewing import PROPOSAL, REVIEWER, WHY, Desk, at_once, e
 from tests.broker import StartBroker, fresh_project
 from tests.git.sandbox import Sandbox
 
-GIT_SECONDS = 2
+GIT_SECONDS = 4
 """As long as git may take; a busy machine needs a second for what takes some milliseconds on an idle one."""
 
 

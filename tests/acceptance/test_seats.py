@@ -27,7 +27,7 @@ RACES, ALL_RACES = 12, 500
 """On each database; all with pytest's `--every-mode`."""
 TWO = '[[rule]]\nneeds = ["agent", "agent:codex"]\n'
 OF_POOL = TWO.replace("codex", "custom")
-LEASE_SECONDS = 3
+LEASE_SECONDS = 4
 """Longer than a busy machine needs for the next renewal."""
 
 

@@ -66,7 +66,7 @@ def test_a_step_that_hangs_is_a_time_out_and_the_next_try_is_fresh(
     hang.touch()
     program = fake_git(tmp_path, f"""if [ -e '{hang}' ] && [ "$1" = {command} ]; then sleep 300; fi; exec git "$@\"""")
     before = children()
-    with Repository(sandbox.root, program, timeout_seconds=2) as repository:
+    with Repository(sandbox.root, program, timeout_seconds=4) as repository:
         with pytest.raises(TimedOut):
             repository.validate_diff(edit("thing", "one", "two"))
         hang.unlink()

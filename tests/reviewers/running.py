@@ -21,7 +21,7 @@ LIMITS = RunLimits(
     start_seconds=None, total_seconds=60.0, silence_seconds=None, output_bytes=1024 * 1024, grace_seconds=10.0
 )
 PATIENCE_SECONDS = 60.0
-START_SECONDS = 3.0
+START_SECONDS = 6.0
 """In which a program has started and spoken, on a machine with ten times as much to do as it has processors."""
 
 
