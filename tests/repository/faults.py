@@ -189,7 +189,6 @@ class Fault:
     """A fault, as its table has it: how it is brought about, found and repaired."""
 
     name: str
-    desk: str
     check: str
     words: str
     fix: str
@@ -197,16 +196,16 @@ class Fault:
     remedy: tuple[str, ...]
 
 
-def faults() -> dict[str, Fault]:
-    """Those of the table, by name."""
-    found: dict[str, Fault] = {}
+def faults() -> dict[str, list[Fault]]:
+    """Those of the table, by section."""
+    found: dict[str, list[Fault]] = {}
     for row in list(rows("../faults.txt")):
         finding, fix, *steps = row.steps
         check, _, words = finding.partition(":")
         at = steps.index("remedy") if "remedy" in steps else len(steps)
         plant, remedy = tuple(steps[:at]), tuple(steps[at + 1 :])
         fix = fix.replace("$RESTORE", RESTORE)
-        found[row.name] = Fault(row.name, row.section, check, words.strip(), fix, plant, remedy)
+        found.setdefault(row.section, []).append(Fault(row.name, check, words.strip(), fix, plant, remedy))
     return found
 
 
@@ -235,6 +234,7 @@ def new_repository(desk: Desk, name: str) -> None:
 def give_a_copy_away(desk: Desk, _: str) -> None:
     if os.geteuid() != 0:
         pytest.skip("platform: only root can give files away")
+    shutil.rmtree(desk.home / "theirs", ignore_errors=True)
     desk.there = shutil.copytree(desk.root, desk.home / "theirs")
     assert desk.run("project", "add").status == 0
     for path in (desk.there, *desk.there.rglob("*")):
@@ -269,13 +269,26 @@ def damage(desk: Desk, _: str) -> None:
     file.write_bytes(content)
 
 
+def keep_a_copy(desk: Desk, _: str) -> None:
+    """Of the database, which is that copy again if another fault has kept it."""
+    kept = desk.home / "backup.db"
+    if kept.exists():
+        _put_back(desk, kept)
+    else:
+        shutil.copy(desk.broker.data_dir / "tandem.db", kept)
+
+
 def restore_the_copy(desk: Desk, _: str) -> None:
     assert desk.run("down").status == 0
     desk.broker.stop()
+    _put_back(desk, desk.home / "backup.db")
+    desk.broker.start()
+
+
+def _put_back(desk: Desk, kept: Path) -> None:
     for name in ("tandem.db-wal", "tandem.db-shm"):
         (desk.broker.data_dir / name).unlink(missing_ok=True)
-    shutil.copy(desk.home / "backup.db", desk.broker.data_dir / "tandem.db")
-    assert desk.run("up", "--background").status == 0
+    shutil.copy(kept, desk.broker.data_dir / "tandem.db")
 
 
 def see_the_change(desk: Desk, _: str) -> None:
@@ -317,7 +330,7 @@ CALLED: dict[str, Callable[[Desk, str], None]] = {
     one.__name__: one
     for one in (
         switch_off_at_the_broker, trust_all, delete_server, new_repository, give_a_copy_away, work_in_a_clone,
-        take_the_port, suspend, execute, damage, restore_the_copy, pool, see_the_change, revoke_the_token,
+        take_the_port, suspend, execute, damage, keep_a_copy, restore_the_copy, pool, see_the_change, revoke_the_token,
         tell_a_webhook_in_vain, remove_the_webhook,
     )
 }  # fmt: skip
