@@ -12,18 +12,13 @@ import os
 import re
 import shlex
 import subprocess
-import sys
-from collections.abc import AsyncGenerator, Callable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import anyio
-from mcp.client.client import Client
-from mcp.client.stdio import StdioServerParameters, stdio_client
-
 from tests.forked import run_tandem
+from tests.interfaces.bridging import BridgeProcess
 
 MOST_STEPS = 12
 STOPPED = 14
@@ -157,44 +152,45 @@ class ToolAgent(LiteralAgent):
         last: The newest value of each field that an answer had: what "this cursor" means.
     """
 
-    client: Client | None = None
+    client: BridgeProcess | None = None
     tools: dict[str, Any] = field(default_factory=dict[str, Any])
     last: dict[str, Any] = field(default_factory=lambda: {"agent_type": "literal", "intent": "Count in digits"})
 
-    async def begins_with(self, tool: str, **more: str) -> ToolAgent:
+    def begins_with(self, tool: str, **more: str) -> ToolAgent:
         """Call a tool, and then do what each message says, until it has committed or stops."""
         assert self.client is not None
-        self.tools = {one.name: one.input_schema for one in (await self.client.list_tools()).tools}
+        listed = self.client.call("tools/list")["result"]["tools"]
+        self.tools = {one["name"]: one["inputSchema"] for one in listed}
         orders: list[tuple[str, dict[str, str]]] = [(tool, more or {"diff": ""})]
         while not self.is_done:
             assert orders, self.told("the message names no tool")
             name, stated = orders.pop(0)
-            orders = await self.tool_step(name, stated) or orders
+            orders = self.tool_step(name, stated) or orders
         return self
 
-    async def tool_step(self, name: str, stated: dict[str, str]) -> list[tuple[str, dict[str, str]]]:
+    def tool_step(self, name: str, stated: dict[str, str]) -> list[tuple[str, dict[str, str]]]:
         """Follow one instruction of a message; returns the instructions of the answer."""
         assert len(self.said) < MOST_STEPS, self.told(f"not done after {MOST_STEPS} steps")
         if name == "change":
-            await anyio.to_thread.run_sync(self.change)
+            self.change()
             return []
         if name == "shell":
-            await anyio.to_thread.run_sync(self.follows, stated["command"])
+            self.follows(stated["command"])
             return []
         if name == "commit":
             # The hook's instructions are followed in the shell that git runs in.
-            await anyio.to_thread.run_sync(self.begins, self.attempt)
+            self.begins(self.attempt)
             return []
         assert self.client is not None
         given = self.arguments(name, stated)
-        envelope: dict[str, Any] = (await self.client.call_tool(name, given)).structured_content or {}
+        envelope = self.client.tool(name, **given)
         self.said.append(f"> {name} {json.dumps(given)}\n{json.dumps(envelope)[:1500]}")
         if not envelope["ok"]:
             message = envelope["error"]["message"]
             assert envelope["error"]["code"] != "INVALID_INPUT", self.told("refused for its form")
             found = self.named(message)
             for words, command in found:
-                await anyio.to_thread.run_sync(self.step, words, command)
+                self.step(words, command)
             assert found, self.told("the refusal says nothing to do")
             return [(name, stated)]
         data = envelope["data"]
@@ -238,17 +234,3 @@ class ToolAgent(LiteralAgent):
         """Returns the staged diff."""
         command = ["git", "diff", "--cached", "--binary", "--full-index"]
         return subprocess.run(command, cwd=self.root, capture_output=True, text=True, check=True).stdout
-
-
-@asynccontextmanager
-async def tools_of(root: Path, project: str, environment: dict[str, str]) -> AsyncGenerator[Client]:
-    """The official client, connected to a bridge that is started in the working tree."""
-    server = StdioServerParameters(
-        command=sys.executable,
-        args=["-m", "tandem", "mcp", "--role", "proposer", "--project", project],
-        env={**os.environ, **environment},
-        cwd=root,
-    )
-    with open(os.devnull, "w", encoding="utf-8") as nowhere:  # noqa: ASYNC230, PTH123 - the client wants a file
-        async with Client(stdio_client(server, errlog=nowhere), mode="auto") as client:
-            yield client

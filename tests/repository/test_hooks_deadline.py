@@ -7,16 +7,16 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from threading import Thread
 
 import pytest
 
 from tests.broker import BrokerProcess
-from tests.repository.gating import DIGITS, Gated, Said
+from tests.repository.gating import Gated, Said, gate_on, new_repository
 
 LIMIT_SECONDS = 15
 
@@ -27,7 +27,7 @@ pytestmark = [
 
 
 @contextmanager
-def stopped(broker: BrokerProcess, _gated: Gated) -> Generator[None]:
+def stopped(broker: BrokerProcess) -> Generator[None]:
     """Its process is there, and the system takes connections for it."""
     os.kill(broker.pid, signal.SIGSTOP)
     try:
@@ -37,15 +37,7 @@ def stopped(broker: BrokerProcess, _gated: Gated) -> Generator[None]:
 
 
 @contextmanager
-def own_stopped(broker: BrokerProcess, gated: Gated) -> Generator[None]:
-    """It is the one that a hook would start if it were not there."""
-    gated.rewrite(broker=None)
-    with stopped(broker, gated):
-        yield
-
-
-@contextmanager
-def dripping(_broker: BrokerProcess, gated: Gated) -> Generator[None]:
+def dripping(gated: Gated) -> Generator[None]:
     """A listener in the broker's place answers with a letter a second, for ever."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         gated.rewrite(broker=f"http://127.0.0.1:{listener.getsockname()[1]}")
@@ -73,35 +65,47 @@ def dripping(_broker: BrokerProcess, gated: Gated) -> Generator[None]:
         listener.shutdown(socket.SHUT_RDWR)
 
 
-@pytest.mark.parametrize("silence", [stopped, own_stopped, dripping])
-def test_p7_a_broker_that_does_not_answer_refuses_within_15_seconds(
-    own_gated: Gated, tmp_path: Path, silence: Callable[[BrokerProcess, Gated], AbstractContextManager[None]]
-):
-    own_gated.git("init", "--quiet", "--bare", str(tmp_path / "away.git"))
-    trees = {name: own_gated.linked(tmp_path / name, name) for name in ("commit", "merge", "push")}
-    own_gated.approved_commit(DIGITS, cwd=trees["push"])
-    own_gated.git("commit", "--quiet", "--allow-empty", "-m", "Ours", cwd=trees["merge"])
-    own_gated.stage({"b.txt": "more\n"}, trees["commit"])
-    tries: list[tuple[tuple[str, ...], Path]] = [
-        (("commit", "-m", "x"), trees["commit"]),
-        (("merge", "--no-edit", "push"), trees["merge"]),
-        (("merge", "--ff-only", "push"), own_gated.root),
-        (("push", str(tmp_path / "away.git"), "push:main"), trees["push"]),
-    ]
+Try = tuple[Gated, Path, tuple[str, ...]]
 
-    def attempt(tried: tuple[tuple[str, ...], Path]) -> tuple[float, Said]:
-        began = time.monotonic()
-        said = own_gated.try_git(*tried[0], cwd=tried[1])
-        return time.monotonic() - began, said
 
-    before = own_gated.git("for-each-ref")
-    with silence(own_gated.broker, own_gated), ThreadPoolExecutor(len(tries)) as pool:
-        found = list(pool.map(attempt, tries))
+def tries(gated: Gated) -> dict[str, Try]:
+    """A command for each hook, which is refused if the broker does not answer."""
+    away = f"{gated.root}.git"
+    gated.git("init", "--quiet", "--bare", away)
+    trees = {name: gated.linked(Path(f"{gated.root}-{name}"), name) for name in ("commit", "merge", "push")}
+    gated.approved_commit({"a.txt": f"{gated.project}\n"}, cwd=trees["push"])
+    gated.git("commit", "--quiet", "--allow-empty", "-m", "Ours", cwd=trees["merge"])
+    gated.stage({"b.txt": "more\n"}, trees["commit"])
+    return {
+        "commit": (gated, trees["commit"], ("commit", "-m", "x")),
+        "merge": (gated, trees["merge"], ("merge", "--no-edit", "push")),
+        "forward": (gated, gated.root, ("merge", "--ff-only", "push")),
+        "push": (gated, trees["push"], ("push", away, "push:main")),
+    }
+
+
+def attempt(tried: Try) -> tuple[float, Said]:
+    began = time.monotonic()
+    said = tried[0].try_git(*tried[2], cwd=tried[1])
+    return time.monotonic() - began, said
+
+
+def test_p7_a_broker_that_does_not_answer_refuses_within_15_seconds(own_gated: Gated, tmp_path: Path) -> None:
+    own, to_another = (gate_on(own_gated.broker, new_repository(tmp_path / name)) for name in ("own", "other"))
+    all_of = [tries(gated) for gated in (own_gated, own, to_another)]
+    # Every hook, and for the other causes, which they do not tell apart, one on each side of git.
+    tried = [*all_of[0].values(), *(each[name] for each in all_of[1:] for name in ("commit", "push"))]
+    # The one that a hook would start if it were not there.
+    own.rewrite(broker=None)
+    refs = [gated.git("for-each-ref") for gated in (own_gated, own, to_another)]
+    with stopped(own_gated.broker), dripping(to_another), ThreadPoolExecutor(len(tried)) as pool:
+        found = list(pool.map(attempt, tried))
     for seconds, said in found:
         assert not said.ok
         assert "tandem: refused" in said.stderr
         assert "cannot be reached" in said.stderr
         assert "It has not answered for 12 s" in said.stderr
         assert seconds < LIMIT_SECONDS, said.stderr
-    assert own_gated.git("for-each-ref") == before
-    assert own_gated.git("ls-remote", str(tmp_path / "away.git")) == ""
+    for gated, before in zip((own_gated, own, to_another), refs, strict=True):
+        assert gated.git("for-each-ref") == before
+        assert gated.git("ls-remote", f"{gated.root}.git") == ""

@@ -11,11 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-import anyio
 import pytest
 
+from tests.interfaces.bridging import bridge
 from tests.repository.gating import Gated
-from tests.repository.literal_agents import LiteralAgent, ToolAgent, tools_of
+from tests.repository.literal_agents import LiteralAgent, ToolAgent
 from tests.repository.literal_scenes import AGENT, BY_SHELL, BY_TOOLS, DIGITS, Reviewer, Scene, Stage
 
 
@@ -67,17 +67,13 @@ def test_an_agent_with_a_shell_gets_there_by_the_last_message(stage: Stage, situ
 
 @pytest.mark.parametrize("situation", BY_TOOLS)
 def test_an_agent_with_tools_gets_there_by_the_last_answer(stage: Stage, situation: str) -> None:
-    async def play(scene: Scene, agent: ToolAgent) -> None:
-        async with tools_of(agent.root, scene.gated.project, agent.environment) as client:
-            agent.client = client
-            content = {} if scene.path == "a.txt" else {"path": scene.path, "description": ""}
-            await agent.begins_with("create_review", **content)
-
     with stage.scene(situation) as scene:
         agent = ToolAgent(scene.gated.root, scene.edits(), {**AGENT, **scene.environment})
         agent.attempt = scene.attempt
-        with reviewed(scene):
-            anyio.run(play, scene, agent)
+        options = ("--role", "proposer", "--project", scene.gated.project)
+        content = {} if scene.path == "a.txt" else {"path": scene.path, "description": ""}
+        with bridge(*options, folder=agent.root, **agent.environment) as agent.client, reviewed(scene):
+            agent.begins_with("create_review", **content)
         plays(scene, agent)
         # The review keeps its kind, a text or a diff.
         assert (":" in agent.last["digest"]) is (scene.path != "a.txt")
