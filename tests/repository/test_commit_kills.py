@@ -15,7 +15,7 @@ from tests.repository.committing import NOT_YET, commit, environment, facts, rev
 from tests.repository.gating import Gated
 from tests.repository.test_rollback_crash import STEP
 
-KILLS = int(os.environ.get("TANDEM_COMMIT_KILLS", "5"))
+KILLS = int(os.environ.get("TANDEM_COMMIT_KILLS", "3"))
 """At how many steps of each run it is killed; with 100 at every one."""
 MOST_STEPS = 60
 HOOKS = {"pre-commit": "h", "commit-msg": "h", "post-index-change": "i", "reference-transaction": "r"}
@@ -93,7 +93,7 @@ def test_killed_at_any_step_and_run_again_it_ends_right(
 
 def test_what_is_changed_after_a_kill_is_no_second_review(gated: Gated, tmp_path: Path) -> None:
     killed = Killed(gated, tmp_path / "steps")
-    for at in range(12, 26, 2):
+    for at in range(12, 26, 4):
         gated.stage({"a.txt": f"one\n{at}\nthree\n"})
         killed.run(at, "-m", "Count", with_git=False)
         (killed.folder / "at").unlink(missing_ok=True)
