@@ -463,29 +463,28 @@ def test_a_commit_that_no_review_takes_passes_and_says_so(followed: Gated):
     assert "as the broker took no review of it" in said.unwrapped
 
 
+PLANNINGS: dict[str, dict[str, Any]] = {
+    "strict": {"tandem_enabled": True},
+    "per_plan": {"tandem_enabled": True, "review_granularity": "per_plan"},
+    "optimistic": {"tandem_enabled": True, "execution_mode": "optimistic"},
+    "solo": {"tandem_enabled": False},
+}
+
+
 @pytest.mark.parametrize("commits", COMMITS)
-@pytest.mark.parametrize(
-    ("planning", "mode"),
-    [
-        ({"tandem_enabled": True}, "strict"),
-        ({"tandem_enabled": True, "review_granularity": "per_plan"}, "per_plan"),
-        ({"tandem_enabled": True, "execution_mode": "optimistic"}, "optimistic"),
-        ({"tandem_enabled": False}, "solo"),
-    ],
-)
-def test_gsds_settings_tighten(
-    shared_broker: BrokerProcess, tmp_path: Path, commits: str, planning: dict[str, Any], mode: str
-):
+def test_gsds_settings_tighten(shared_broker: BrokerProcess, tmp_path: Path, commits: str):
     gated = gated_as(shared_broker, tmp_path / "repository", commits)
-    gated.settings(**planning)
-    gated.git("switch", "--quiet", "--create", "feature")
-    gated.stage(DIGITS)
-    said = gated.try_git("commit", "--quiet", "-m", "Digits")
-    expected = ENFORCED[commits].get(mode, "strict")
-    assert said.ok == (expected != "strict"), said.stderr
-    if said.ok:
-        named = (gated.trailers() or ["none"])[0]
-        assert {"per_plan": named == "unreviewed", "free": named == "none"}.get(expected, named.startswith("rv_"))
+    for mode, planning in PLANNINGS.items():
+        gated.settings(**planning)
+        gated.git("switch", "--quiet", "--create", mode, "main")
+        gated.stage({"a.txt": f"one\n{mode}\nthree\n"})
+        said = gated.try_git("commit", "--quiet", "-m", "Digits")
+        expected = ENFORCED[commits].get(mode, "strict")
+        assert said.ok == (expected != "strict"), said.stderr
+        if said.ok:
+            named = (gated.trailers() or ["none"])[0]
+            assert {"per_plan": named == "unreviewed", "free": named == "none"}.get(expected, named.startswith("rv_"))
+        gated.git("reset", "--quiet", "--hard")
 
 
 def test_steps_of_gsd_that_go_alone_do_so_where_no_gate_refuses(other: Gated):
@@ -494,9 +493,7 @@ def test_steps_of_gsd_that_go_alone_do_so_where_no_gate_refuses(other: Gated):
     assert not other.tandem(*step, "--timeout", "1").stdout.startswith("SOLO")
     other.git("switch", "--quiet", "--create", "feature")
     assert other.tandem(*step).stdout.startswith("SOLO")
-
-
-def test_doctor_fires_the_hooks_where_other_branches_are_open(other: Gated):
+    # Doctor fires the hooks there.
     findings = other.tandem("doctor", "--deep", "--json").data["findings"]
     assert [one["state"] for one in findings if one["check"] in {"gate", "hooks"}] == ["ok"] * 4
 

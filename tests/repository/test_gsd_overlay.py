@@ -102,7 +102,7 @@ def test_every_version_is_as_stock_after_the_overlay_was_taken_out(home: Home, v
     assert not (home.data_dir / overlays.FILE).exists()
 
 
-@pytest.mark.parametrize("place", [("claude", "user"), ("claude", "project"), ("codex", "user"), ("gemini", "user")])
+@pytest.mark.parametrize("place", [("claude", "user"), ("codex", "user"), ("gemini", "user")])
 def test_gsds_updater_sees_no_patch_and_a_refresh_puts_it_in_again(home: Home, place: tuple[str, str]) -> None:
     first, *later = [one for one in versions() if one != WITHOUT_CODEX]
     folder = home.client(*place)

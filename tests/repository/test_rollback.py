@@ -10,8 +10,11 @@ from tests.repository.gating import Gated
 from tests.repository.rolling_back import BASE, Plan, Task, optimistic, with_lines
 
 
-def test_takes_back_the_rejected_change_and_keeps_history(plan: Plan, task: Task) -> None:
-    done = plan.rolled_back(task.review)
+def test_takes_back_the_rejected_change_once_and_keeps_history(plan: Plan, task: Task) -> None:
+    ended = plan.gated.tandem("rollback", task.review, "--json")
+    assert (ended.status, ended.stderr) == (0, "")
+    done = json.loads(ended.stdout)["data"]
+    assert done["changed"] is True
     assert plan.read("f.txt") == BASE
     assert plan.git("rev-list", "--count", f"{task.commit}^..HEAD") == "2"
     assert done["reverted"][0]["commit"] == task.commit
@@ -21,15 +24,12 @@ def test_takes_back_the_rejected_change_and_keeps_history(plan: Plan, task: Task
     assert f"This reverts commit {task.commit}." in plan.gated.message()
     assert plan.git("log", "-1", "--format=%an <%ae>") == "Test Person <person@example.invalid>"
     assert plan.is_clean()
-
-
-def test_the_second_call_does_nothing_and_says_so(plan: Plan, task: Task) -> None:
-    first = plan.rolled_back(task.review)
+    # The second call does nothing, and says so.
     before = plan.snapshot()
     ended = plan.rollback(task.review)
     assert ended.status == 0
     assert ended.stdout.startswith("Already rolled back")
-    assert plan.rolled_back(task.review)["already"] == [first["head_after"]]
+    assert plan.rolled_back(task.review)["already"] == [done["head_after"]]
     assert plan.snapshot() == before
 
 
@@ -40,18 +40,6 @@ def test_the_rest_of_the_plan_is_in_blocking_mode(plan: Plan, task: Task) -> Non
     assert (state["mode"], state["rolled_back"], state["against"]) == ("blocking", [task.review], [])
     plan.gated.stage({"f.txt": with_lines(l4="four")})
     plan.gated.refused("commit", "-m", "feat(03-02): once more")
-
-
-def test_tells_the_broker_what_became_of_each_commit(plan: Plan) -> None:
-    first, second = plan.build_upon()
-    plan.reject(first.review)
-    done = plan.rolled_back(first.review)
-    records = {one["commit"]: one for one in plan.gated.call("list_commits", plan="03-02")["commits"]}
-    assert records[first.commit]["rolled_back_by"] == done["reverted"][1]["reverted_by"]
-    assert records[second.commit]["replaced_by"] == done["carried"][0]["becomes"] == plan.head
-    assert records[plan.head]["review_ids"] == [second.review]
-    kinds = [event["kind"] for event in plan.gated.call("get_review_timeline", review_id=first.review)["events"]]
-    assert kinds[-1] == "change_rolled_back"
 
 
 def test_a_dependent_on_another_path_keeps_its_approval(plan: Plan) -> None:
@@ -84,6 +72,13 @@ def test_a_dependent_whose_content_changed_is_put_up_again(plan: Plan) -> None:
     proposal = plan.gated.call("get_proposal", review_id=second.review)
     assert proposal["digest"] != plan.gated.call("get_proposal", review_id=second.review, round=1)["digest"]
     assert proposal["base_commit"] == plan.gated.head("HEAD^")
+    # The broker knows what became of each commit.
+    records = {one["commit"]: one for one in plan.gated.call("list_commits", plan="03-02")["commits"]}
+    assert records[first.commit]["rolled_back_by"] == done["reverted"][1]["reverted_by"]
+    assert records[second.commit]["replaced_by"] == done["carried"][0]["becomes"] == plan.head
+    assert records[plan.head]["review_ids"] == [second.review]
+    kinds = [event["kind"] for event in plan.gated.call("get_review_timeline", review_id=first.review)["events"]]
+    assert kinds[-1] == "change_rolled_back"
 
 
 def test_a_dependency_may_be_declared_on_a_task(plan: Plan) -> None:
@@ -291,10 +286,3 @@ def test_a_rejected_plan_is_found_by_its_marks_when_nobody_recorded_it(
     done = plan.rolled_back(review)
     assert (done["how"], len(done["reverted"])) == ("plan", 2)
     assert plan.git("diff", "--name-only", start, "HEAD").split() == ["3.txt", "theirs.txt"]
-
-
-def test_json_is_one_envelope(plan: Plan, task: Task) -> None:
-    ended = plan.gated.tandem("rollback", task.review, "--json")
-    assert ended.status == 0, ended.stderr
-    assert json.loads(ended.stdout)["data"]["changed"] is True
-    assert ended.stderr == ""

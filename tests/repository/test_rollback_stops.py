@@ -28,55 +28,49 @@ def conflicting(plan: Plan) -> str:
     return "other"
 
 
-@pytest.mark.parametrize("doing", ["merge", "rebase", "cherry-pick"])
-def test_in_the_middle_of_something(plan: Plan, task: Task, doing: str) -> None:
+def test_in_the_middle_of_something(plan: Plan, task: Task) -> None:
+    plan.git("switch", "--quiet", "-c", "side", "main")
+    plan.foreign({"side.txt": "side\n"})
     other = conflicting(plan)
-    assert plan.gated.try_git(*UNHOOKED, doing, other).status != 0
-    error = plan.refused(task.review, code="INVALID_INPUT")
-    assert error["details"]["in_progress"] == doing
-    assert f"git {doing} --" in error["message"]
-    plan.git(doing, "--abort")
+    for doing in ("merge", "rebase", "cherry-pick"):
+        assert plan.gated.try_git(*UNHOOKED, doing, other).status != 0
+        error = plan.refused(task.review, code="INVALID_INPUT")
+        assert error["details"]["in_progress"] == doing
+        assert f"git {doing} --" in error["message"]
+        plan.git(doing, "--abort")
+    # Without conflicts, too.
+    plan.git(*UNHOOKED, "merge", "--no-commit", "--no-ff", "side")
+    assert plan.refused(task.review, code="INVALID_INPUT")["details"]["in_progress"] == "merge"
+    plan.git("merge", "--abort")
+    plan.git("switch", "--quiet", "--detach")
+    assert "git switch" in plan.refused(task.review, code="INVALID_INPUT")["message"]
+    plan.git("switch", "--quiet", BRANCH)
+    plan.refused("rv_nobody", code="NOT_FOUND")
     plan.rolled_back(task.review)
 
 
-def test_in_the_middle_of_a_merge_without_conflicts(plan: Plan, task: Task) -> None:
-    plan.git("switch", "--quiet", "-c", "other", "main")
-    plan.foreign({"side.txt": "side\n"})
-    plan.git("switch", "--quiet", BRANCH)
-    plan.git(*UNHOOKED, "merge", "--no-commit", "--no-ff", "other")
-    assert plan.refused(task.review, code="INVALID_INPUT")["details"]["in_progress"] == "merge"
-
-
-def test_a_detached_head(plan: Plan, task: Task) -> None:
-    plan.git("switch", "--quiet", "--detach")
-    assert "git switch" in plan.refused(task.review, code="INVALID_INPUT")["message"]
-
-
-@pytest.mark.parametrize("staged", [False, True])
-def test_local_changes_in_the_same_file(plan: Plan, task: Task, staged: bool) -> None:
-    plan.gated.write({"f.txt": with_lines(l3="three", l20="mine")})
-    if staged:
+def test_local_changes_in_the_same_file(plan: Plan, task: Task) -> None:
+    mine = with_lines(l3="three", l20="mine")
+    plan.gated.write({"f.txt": mine})
+    for _ in ("unstaged", "staged"):
+        assert plan.refused(task.review, code="INVALID_INPUT")["details"]["paths"] == ["f.txt"]
+        assert plan.read("f.txt") == mine
         plan.git("add", "f.txt")
-    error = plan.refused(task.review, code="INVALID_INPUT")
-    assert error["details"]["paths"] == ["f.txt"]
-    assert plan.read("f.txt") == with_lines(l3="three", l20="mine")
-
-
-def test_a_deleted_file_is_a_local_change(plan: Plan, task: Task) -> None:
+    plan.git("reset", "--quiet", "--hard")
+    # A deleted file is a local change.
     plan.gated.write({"new.txt": None})
     assert plan.refused(task.review, code="INVALID_INPUT")["details"]["paths"] == ["new.txt"]
 
 
-@pytest.mark.parametrize("ignored", [False, True])
-def test_an_untracked_file_where_one_comes_back(plan: Plan, ignored: bool) -> None:
+def test_an_untracked_file_where_one_comes_back(plan: Plan) -> None:
     plan.foreign({"between.txt": "x\n"})
     task = plan.commit({"f.txt": None}, "feat(03-02): remove")
     plan.reject(task.review)
-    if ignored:
-        (plan.root / ".git" / "info" / "exclude").write_text("f.txt\n")
     plan.gated.write({"f.txt": "mine\n"})
-    assert plan.refused(task.review, code="INVALID_INPUT")["details"]["paths"] == ["f.txt"]
-    assert plan.read("f.txt") == "mine\n"
+    for ignored in ("", "f.txt\n"):
+        (plan.root / ".git" / "info" / "exclude").write_text(ignored)
+        assert plan.refused(task.review, code="INVALID_INPUT")["details"]["paths"] == ["f.txt"]
+        assert plan.read("f.txt") == "mine\n"
 
 
 def test_an_untracked_file_where_a_folder_comes_back(plan: Plan) -> None:
@@ -108,11 +102,9 @@ def test_an_approved_change_is_not_rolled_back(plan: Plan) -> None:
     assert "approved" in plan.refused(task.review, code="INVALID_TRANSITION")["message"]
 
 
-def test_an_unknown_review(plan: Plan) -> None:
-    plan.refused("rv_nobody", code="NOT_FOUND")
-
-
 def test_the_verify_command_sees_the_result_and_a_failing_one_stops(plan: Plan, task: Task) -> None:
+    plan.verify_by("no-such-program-anywhere")
+    assert "verify_command" in plan.refused(task.review, code="CONFIG_INVALID")["message"]
     script = "import sys; sys.stdout.write(open('f.txt').read()); sys.exit(7)"
     plan.verify_by(sys.executable, "-c", script)
     error = plan.refused(task.review, code="INVALID_TRANSITION")
@@ -131,11 +123,6 @@ def test_a_verify_command_of_the_repository_or_the_environment_does_not_count(
     assert plan.refused(task.review, code="CONFIG_INVALID")["details"]["setting"] == "verify_command"
     monkeypatch.delenv("TANDEM_VERIFY_COMMAND")
     assert plan.rolled_back(task.review)["verify"] is None
-
-
-def test_a_verify_command_that_cannot_be_started(plan: Plan, task: Task) -> None:
-    plan.verify_by("no-such-program-anywhere")
-    assert "verify_command" in plan.refused(task.review, code="CONFIG_INVALID")["message"]
 
 
 def test_a_verify_command_is_ended_with_all_that_it_started_when_its_time_is_up(tmp_path: Path) -> None:

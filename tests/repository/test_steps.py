@@ -150,14 +150,11 @@ def test_a_verification_says_whether_the_work_passed(steps: Steps) -> None:
 
 
 def test_a_complete_list_of_tests_with_issues_has_not_passed(steps: Steps) -> None:
+    steps.write(f"{PHASE}/03-UAT.md", "---\nstatus: human_needed\n---\n")
+    assert "--passed or --failed" in steps.run("verification").refusal
     steps.write(f"{PHASE}/03-UAT.md", "---\nstatus: complete\n---\n## Summary\n\npassed: 3\nissues: 1\n")
     data = steps.ends(steps.run("verification", "--timeout", "0", "--json"), "WAITING", 12)
     assert steps.proposal(data["review_id"])["metadata"] == {"result": "failed"}
-
-
-def test_a_verification_that_does_not_say_it_has_to_be_told(steps: Steps) -> None:
-    steps.write(f"{PHASE}/03-UAT.md", "---\nstatus: human_needed\n---\n")
-    assert "--passed or --failed" in steps.run("verification").refusal
 
 
 def test_changes_are_told_once_and_the_next_round_is_of_the_same_review(steps: Steps) -> None:
@@ -288,16 +285,14 @@ def test_a_withdrawn_review_goes_to_a_person(steps: Steps) -> None:
     steps.ends(finish(waiting), "ESCALATE", 14)
 
 
-@pytest.mark.parametrize("step", ["plan", "task"])
-def test_a_broker_that_is_down_is_never_solo(step: str, plain: Path, shared_broker: BrokerProcess) -> None:
-    steps = enabled(shared_broker, plain)
+def test_a_broker_that_is_down_is_never_solo(steps: Steps) -> None:
     steps.write(PLAN_FILE, PLAN)
-    url = NOBODY
-    ended = taken_at(url, plain, step)
-    assert (ended.status, ended.stdout) == (3, "")
-    assert "tandem up --background" in ended.stderr
-    as_json = taken_at(url, plain, step, "--json")
-    assert (as_json.status, as_json.envelope["error"]["code"]) == (3, "UNAVAILABLE")
+    for step in ("plan", "task"):
+        ended = taken_at(NOBODY, steps.root, step)
+        assert (ended.status, ended.stdout) == (3, "")
+        assert "tandem up --background" in ended.stderr
+        as_json = taken_at(NOBODY, steps.root, step, "--json")
+        assert (as_json.status, as_json.envelope["error"]["code"]) == (3, "UNAVAILABLE")
 
 
 def test_gate_on_and_broker_down_is_refused(under_gate: Steps) -> None:

@@ -95,24 +95,21 @@ def test_a_person_sees_exactly_what_they_trust_and_then_it_counts(shop: Shop) ->
 
 
 @NOT_WINDOWS
-@pytest.mark.parametrize("change", ["content", "file", "project"])
-def test_another_content_file_or_project_is_not_trusted(shop: Shop, tmp_path: Path, change: str) -> None:
+def test_another_content_file_or_project_is_not_trusted(shop: Shop, tmp_path: Path) -> None:
     shop.settings("page_limit = 1000")
     assert shop.at_terminal("trust")[0] == 0
     assert shop.shown()["settings"]["page_limit"]["value"] == 1000
-    if change == "content":
-        shop.settings("page_limit = 1000 ")
-    elif change == "file":
-        shop.planning(mode="yolo", review_granularity="per_plan")
-        assert shop.effective.granularity == "per_task"
-        return
-    else:
-        other = Shop(repository(tmp_path / "other"), shop.config_dir)
-        other.settings("page_limit = 1000")
-        os.chdir(other.root)
-    told = shop.shown()
-    assert told["settings"]["page_limit"]["value"] == 200
-    assert [one["key"] for one in told["ignored"]] == ["page_limit"]
+    shop.planning(mode="yolo", review_granularity="per_plan")
+    assert shop.effective.granularity == "per_task"
+    (shop.root / ".planning" / "config.json").unlink()
+    shop.settings("page_limit = 1000 ")
+    other = Shop(repository(tmp_path / "other"), shop.config_dir)
+    other.settings("page_limit = 1000")
+    for root in (shop.root, other.root):
+        os.chdir(root)
+        told = shop.shown()
+        assert told["settings"]["page_limit"]["value"] == 200
+        assert [one["key"] for one in told["ignored"]] == ["page_limit"]
 
 
 @NOT_WINDOWS
@@ -126,48 +123,28 @@ def test_gsd_may_write_its_own_keys_and_their_order_anew(shop: Shop) -> None:
 
 
 @NOT_WINDOWS
-def test_any_other_answer_trusts_nothing(shop: Shop) -> None:
+@pytest.mark.parametrize(("arguments", "typed"), [((), "y\n"), (("--yes",), "no\n")])
+def test_any_other_answer_trusts_nothing(shop: Shop, arguments: tuple[str, ...], typed: str) -> None:
     shop.settings("page_limit = 1000")
-    status, shown = shop.at_terminal("trust", typed="y\n")
+    status, shown = shop.at_terminal("trust", *arguments, typed=typed)
     assert status == 1
+    assert "page_limit = 1000" in shown
     assert "Nothing was trusted" in shown
     assert not (shop.config_dir / trust.STORE).exists()
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments"),
-    [
-        ("CLAUDECODE", ()),
-        ("CODEX_SANDBOX_NETWORK_DISABLED", ("--yes",)),
-        ("GEMINI_CLI", ()),
-        ("CURSOR_AGENT", ("--yes",)),
-    ],
-)
-def test_an_agent_is_refused_and_told_who_can(
-    shop: Shop, name: str, arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shop.settings("page_limit = 1000")
-    monkeypatch.setenv(name, "1")
-    refusal = shop.run("trust", *arguments).refusal
-    assert f"FORBIDDEN: Only a person may trust a repository's files, and {name}" in refusal
-    assert "'tandem trust .tandem/config.toml'" in refusal
-    assert not (shop.config_dir / trust.STORE).exists()
-
-
 @NOT_WINDOWS
-def test_an_agent_at_a_terminal_is_refused_too(shop: Shop) -> None:
+def test_an_agent_is_refused_and_told_who_can(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     shop.settings("page_limit = 1000")
-    status, shown = shop.at_terminal("trust", CLAUDECODE="1")
-    assert status == 1
-    assert "FORBIDDEN" in shown
-
-
-@NOT_WINDOWS
-def test_yes_does_not_answer_for_the_person(shop: Shop) -> None:
-    shop.settings("page_limit = 1000")
-    status, shown = shop.at_terminal("trust", "--yes", typed="no\n")
-    assert status == 1
-    assert "page_limit = 1000" in shown
+    for name, arguments in (("CLAUDECODE", ()), ("CODEX_SANDBOX_NETWORK_DISABLED", ("--yes",)), ("GEMINI_CLI", ())):
+        with monkeypatch.context() as patch:
+            patch.setenv(name, "1")
+            refusal = shop.run("trust", *arguments).refusal
+        assert f"FORBIDDEN: Only a person may trust a repository's files, and {name}" in refusal
+        assert "'tandem trust .tandem/config.toml'" in refusal
+    # At a terminal, too.
+    status, shown = shop.at_terminal("trust", CURSOR_AGENT="1")
+    assert (status, "FORBIDDEN" in shown) == (1, True)
     assert not (shop.config_dir / trust.STORE).exists()
 
 
@@ -187,18 +164,16 @@ def checks(shop: Shop, count: int, comments: int) -> list[str]:
 
 
 @NOT_WINDOWS
-@pytest.mark.parametrize(("count", "comments"), [(3, 0), (12, 0), (12, 30), (30, 3)])
-def test_all_that_would_run_is_on_the_screen_with_the_question_however_long_the_file(
-    shop: Shop, count: int, comments: int
-) -> None:
-    words = checks(shop, count, comments)
-    status, shown = shop.at_terminal("trust")
-    assert status == 0
-    screen = shown[: shown.index("Trust exactly this? Type yes: ")].split("\n")
-    assert len(screen) < LINES
-    assert all(len(line) < COLUMNS for line in screen)
-    # Text that scrolled away would not count; a word may go on in the next row.
-    assert [word for word in words if word not in "".join(screen)] == []
+def test_all_that_would_run_is_on_the_screen_with_the_question_however_long_the_file(shop: Shop) -> None:
+    for count, comments in ((3, 0), (12, 0), (12, 30), (30, 3)):
+        words = checks(shop, count, comments)
+        status, shown = shop.at_terminal("trust")
+        assert status == 0
+        screen = shown[: shown.index("Trust exactly this? Type yes: ")].split("\n")
+        assert len(screen) < LINES
+        assert all(len(line) < COLUMNS for line in screen)
+        # Text that scrolled away would not count; a word may go on in the next row.
+        assert [word for word in words if word not in "".join(screen)] == []
 
 
 @NOT_WINDOWS
@@ -279,9 +254,7 @@ def test_only_files_with_settings_can_be_trusted(shop: Shop) -> None:
     assert "a.txt is no file that Tandem takes settings from" in shop.run("trust", "a.txt").refusal
     shop.settings("page_limit =")
     assert "cannot be trusted" in shop.run("trust").stderr
-
-
-def test_with_nothing_to_trust_that_is_said(shop: Shop) -> None:
+    (shop.root / ".tandem" / "config.toml").unlink()
     shop.planning(mode="yolo")
     assert "there is nothing to trust" in shop.run("trust").refusal
 
