@@ -50,17 +50,15 @@ def test_per_plan_commits_pass_on_the_plans_branch_with_a_mark(gated: Gated):
     assert recorded["commit"] == gated.head()
     assert recorded["unreviewed"]
     assert (recorded["phase"], recorded["branch"], recorded["review_ids"]) == ("03", "feature", [])
-
-
-def test_an_approved_commit_of_a_per_plan_branch_names_its_review(gated: Gated):
-    feature(gated, review_granularity="per_plan")
-    gated.stage(DIGITS)
-    gated.git("commit", "-m", SUBJECT)
+    # An approved one names its review.
     gated.stage({"b.txt": "alpha\n"})
     review = gated.approve()
     gated.git("commit", "-m", "feat(03-02): fewer letters")
     assert gated.trailers() == [review]
-    assert [record["review_ids"] for record in commits(gated, plan="03-02")] == [[], [review]]
+    both = commits(gated, plan="03-02")
+    assert [record["review_ids"] for record in both] == [[], [review]]
+    # Without a plan the tasks of its commits are counted.
+    assert sorted(record["task"] for record in both) == ["1", "2"]
 
 
 def test_an_optimistic_commit_is_put_up_by_the_hook(gated: Gated):
@@ -112,14 +110,6 @@ def test_a_commit_belongs_to_the_task_that_its_plan_has_for_its_files(gated: Gat
     assert commits(gated, commits=[gated.head(cwd=tree)])[0]["task"] == "2"
 
 
-def test_without_a_plan_the_tasks_of_its_commits_are_counted(gated: Gated):
-    feature(gated, review_granularity="per_plan")
-    for text in ("one\n", "two\n"):
-        gated.stage({"a.txt": text})
-        gated.git("commit", "-m", SUBJECT)
-    assert sorted(record["task"] for record in commits(gated, plan="03-02")) == ["1", "2"]
-
-
 def test_a_commit_that_failed_is_the_same_review_when_it_is_tried_again(gated: Gated):
     feature(gated, execution_mode="optimistic")
     hook = Path(gated.git("rev-parse", "--git-path", "hooks/commit-msg"))
@@ -132,13 +122,12 @@ def test_a_commit_that_failed_is_the_same_review_when_it_is_tried_again(gated: G
     assert [one["review_id"] for one in gated.call("list_reviews")["reviews"]] == gated.trailers()
 
 
-@pytest.mark.parametrize("verdict", ["rejected", "changes_requested"])
-def test_the_plan_goes_on_in_blocking_mode_once_a_change_is_decided_against(gated: Gated, verdict: str):
+def test_the_plan_goes_on_in_blocking_mode_once_a_change_is_decided_against(gated: Gated):
     feature(gated, execution_mode="optimistic")
     gated.stage(DIGITS)
     gated.git("commit", "-m", SUBJECT)
     (review,) = gated.trailers()
-    gated.decide(review, verdict)
+    gated.decide(review, "changes_requested")
     gated.stage({"b.txt": "alpha\n"})
     words = gated.refused("commit", "-m", "feat(03-02): fewer letters")
     assert f"tandem rollback {review}" in words

@@ -19,6 +19,8 @@ from tests.repository.terminal import at_a_terminal
 
 WHY = "the release is burning"
 
+MARKS = ("CLAUDECODE", "CODEX_SANDBOX", "GEMINI_CLI", "OPENCODE", "CURSOR_AGENT")
+
 pytestmark = pytest.mark.timeout(180)
 
 
@@ -83,17 +85,14 @@ def test_p2_any_other_answer_is_no(gated: Gated):
     assert overrides(gated) == []
 
 
-@pytest.mark.parametrize("mark", ["CLAUDECODE", "CODEX_SANDBOX", "GEMINI_CLI", "OPENCODE", "CURSOR_AGENT"])
-def test_p2_an_agent_is_refused_even_at_a_terminal(gated: Gated, mark: str):
+def test_p2_an_agent_is_refused_even_at_a_terminal(gated: Gated):
     gated.stage(DIGITS)
     head = gated.head()
-    status, shown = override(gated, gated.project, **{mark: "1"})
-    assert (status != 0, mark in shown) == (True, True)
-    assert gated.head() == head
-
-
-def test_p2_an_agent_that_sets_the_variable_itself_is_refused(gated: Gated):
-    gated.stage(DIGITS)
+    for mark in MARKS:
+        status, shown = override(gated, gated.project, **{mark: "1"})
+        assert (status != 0, mark in shown) == (True, True)
+        assert gated.head() == head
+    # Nor does one get by that sets the variable itself.
     words = gated.refused("commit", "-m", "x", TANDEM_OVERRIDE=WHY, CLAUDECODE="1")
     assert "ask a person" in words
 
@@ -155,17 +154,16 @@ def staged_change(gated: Gated) -> dict[str, str]:
     return {"path": path, "mode_before": before, "blob_before": old, "mode_after": after, "blob_after": new}
 
 
-@pytest.mark.parametrize("proof", [None, f"person.{'0' * 64}"])
-def test_p2_a_record_that_nobody_answered_for_is_refused_kept_and_said(gated: Gated, proof: str | None):
+def test_p2_a_record_that_nobody_answered_for_is_refused_kept_and_said(gated: Gated):
     gated.stage(DIGITS)
     request = {"changes": [staged_change(gated)], "reason": WHY, "override_id": "ov_1", "branch": "main"}
     place = gate_switch.place_at(gated.root)
-    pending.keep(place, "override_gate", {**request, "proof": proof}, "ann")
-    said = gated.tandem("gate", "status")
-    assert said.status == 1
-    assert "An override needs the proof" in said.stdout or "The proof of this override" in said.stdout
-    assert pending.waiting(place) == []
-    assert overrides(gated) == []
+    for proof, told in ((None, "An override needs the proof"), (f"person.{'0' * 64}", "The proof of this override")):
+        pending.keep(place, "override_gate", {**request, "proof": proof}, "ann")
+        said = gated.tandem("gate", "status")
+        assert (said.status, told in said.stdout) == (1, True)
+        assert pending.waiting(place) == []
+        assert overrides(gated) == []
     gated.refused("commit", "-m", "Slip by")
     for asked in (("gate", "status"), ("doctor",), ("audit", "main")):
         told = gated.tandem(*asked)
@@ -175,29 +173,22 @@ def test_p2_a_record_that_nobody_answered_for_is_refused_kept_and_said(gated: Ga
     assert gated.tandem("gate", "status").status == 0
 
 
-@pytest.mark.parametrize(
-    ("operation", "arguments"),
-    [
-        ("create_token", {"name": "mine", "roles": ["admin"]}),
-        ("remove_project", {}),
-        ("../healthz", {}),
-        ("set_gate", {"enabled": False}),
-    ],
-)
-def test_p2_who_writes_a_record_does_not_act_as_who_delivers_it(
-    gated: Gated, operation: str, arguments: dict[str, object]
-):
-    pending.keep(gate_switch.place_at(gated.root), operation, {**arguments})
-    said = gated.tandem("gate", "status")
-    assert pending.waiting(gate_switch.place_at(gated.root)) == []
-    assert gated.call("get_gate")["enabled"]
-    if operation == "set_gate":
+def test_p2_who_writes_a_record_does_not_act_as_who_delivers_it(gated: Gated):
+    place = gate_switch.place_at(gated.root)
+    asked: dict[str, dict[str, object]] = {
         # Recorded before the gate was switched on again.
-        assert said.status == 0
-        assert "is dropped" in said.stderr
-    else:
-        assert said.status == 1
-        assert "It is not what a hook writes." in said.stdout
+        "set_gate": {"enabled": False},
+        "create_token": {"name": "mine", "roles": ["admin"]},
+        "remove_project": {},
+        "../healthz": {},
+    }
+    for number, (operation, arguments) in enumerate(asked.items()):
+        pending.keep(place, operation, arguments)
+        said = gated.tandem("gate", "status")
+        assert pending.waiting(place) == []
+        assert gated.call("get_gate")["enabled"]
+        assert (said.status, "is dropped" in said.stderr) == (int(number > 0), number == 0)
+        assert " ".join(said.stdout.split()).count("It is not what a hook writes.") == number
 
 
 def test_p2_what_was_changed_in_a_record_that_waits_makes_it_void(own_gated: Gated):
@@ -225,14 +216,13 @@ def test_p2_what_was_changed_in_a_record_that_waits_makes_it_void(own_gated: Gat
     assert WHY in str(event)
 
 
-@pytest.mark.parametrize("mark", ["CLAUDECODE", "CODEX_SANDBOX", "GEMINI_CLI", "OPENCODE", "CURSOR_AGENT"])
-def test_p2_an_agent_records_no_override_even_with_a_proof(gated: Gated, mark: str):
+def test_p2_an_agent_records_no_override_even_with_a_proof(gated: Gated):
     gated.stage(DIGITS)
     change = staged_change(gated)
     with gated.caller() as person:
         proof = person.proved(changes=[change], reason=WHY)["proof"]
     command = ("gate", "record-override", "--changes", json.dumps([change]), "--reason", WHY, "--project")
-    for given in ((), ("--proof", proof)):
+    for mark, given in ((mark, given) for mark in MARKS for given in ((), ("--proof", proof))):
         gated.environment[mark] = "1"
         assert mark in gated.tandem(*command, gated.project, *given).refusal
         del gated.environment[mark]

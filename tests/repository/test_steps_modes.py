@@ -44,7 +44,7 @@ def merge(steps: Steps) -> None:
 # A plan as a whole.
 
 
-def test_per_plan_a_task_goes_on_without_asking_anybody(per_plan: Steps) -> None:
+def test_per_plan_a_task_goes_on_without_asking_anybody_but_on_the_base_branch(per_plan: Steps) -> None:
     per_plan.write("a.txt", "1\n")
     before = len(per_plan.reviews())
     per_plan.gated.broker.stop()
@@ -55,26 +55,20 @@ def test_per_plan_a_task_goes_on_without_asking_anybody(per_plan: Steps) -> None
     assert (ended.status, head(ended)) == (0, "GO")
     assert "tandem gate wave" in ended.stdout
     assert len(per_plan.reviews()) == before
-
-
-def test_per_plan_on_the_base_branch_every_task_is_reviewed(per_plan: Steps) -> None:
     per_plan.gated.git("switch", "--quiet", "main")
-    per_plan.write("a.txt", "1\n")
     per_plan.ends(per_plan.run("task", "--timeout", "0", "--json"), "WAITING", 12)
 
 
 def test_per_plan_that_nobody_trusts_is_per_task(under_gate: Steps) -> None:
+    # Where a wave has nothing to wait for.
+    ended = under_gate.run("wave")
+    assert (ended.status, head(ended)) == (0, "GO")
     under_gate.gated.settings(tandem_enabled=True, review_granularity="per_plan", trusted=False)
     under_gate.gated.git("switch", "--quiet", "--create", "gsd/phase-03")
     under_gate.write("a.txt", "1\n")
     ended = under_gate.run("task", "--timeout", "0")
     assert (ended.status, head(ended)) == (12, "WAITING")
     assert "tandem trust" in ended.stderr
-
-
-def test_per_task_a_wave_has_nothing_to_wait_for(under_gate: Steps) -> None:
-    ended = under_gate.run("wave")
-    assert (ended.status, head(ended)) == (0, "GO")
 
 
 def test_per_plan_the_wave_is_reviewed_whole_and_then_merged(per_plan: Steps) -> None:
@@ -173,6 +167,12 @@ def test_a_wave_on_the_main_branch_without_a_gate(shared_broker: BrokerProcess, 
 
 def test_optimistic_a_task_goes_on_and_the_commit_puts_it_up(optimistic: Steps) -> None:
     optimistic.write("a.txt", "1\n")
+    optimistic.gated.broker.stop()
+    try:
+        ended = optimistic.run("task")
+    finally:
+        optimistic.gated.broker.start()
+    assert (ended.status, ended.stdout) == (3, "")
     ended = optimistic.run("task", "--plan", "03-02", "--task", "1")
     assert (ended.status, head(ended)) == (0, "GO")
     optimistic.commit({}, "feat(03-02): count")
@@ -180,7 +180,7 @@ def test_optimistic_a_task_goes_on_and_the_commit_puts_it_up(optimistic: Steps) 
 
 
 def test_optimistic_an_earlier_change_that_was_decided_against_comes_first(optimistic: Steps) -> None:
-    optimistic.commit({"a.txt": "1\n"}, "feat(03-02): count")
+    before = optimistic.commit({"a.txt": "1\n"}, "feat(03-02): count")
     review_id = optimistic.arrival()
     optimistic.gated.decide(review_id, "rejected")
     optimistic.write("b.txt", "beta\n")
@@ -189,6 +189,12 @@ def test_optimistic_an_earlier_change_that_was_decided_against_comes_first(optim
     assert f"tandem rollback {review_id}" in ended.stdout
     # Of another plan it is not.
     assert head(optimistic.run("task", "--plan", "03-07")) == "GO"
+    # The rest of the plan is blocking.
+    optimistic.gated.tandem("rollback", review_id)
+    assert optimistic.gated.head() != before
+    ended = optimistic.reviewed("task", "--plan", "03-02")
+    assert (ended.status, head(ended)) == (0, "APPROVED")
+    optimistic.commit({}, "feat(03-02): beta")
 
 
 def test_optimistic_commits_with_free_subjects_belong_to_their_branch(optimistic: Steps) -> None:
@@ -197,18 +203,6 @@ def test_optimistic_commits_with_free_subjects_belong_to_their_branch(optimistic
     optimistic.gated.decide(review_id, "changes_requested")
     optimistic.write("b.txt", "beta\n")
     assert head(optimistic.run("task")) == f"ROLLBACK {review_id}"
-
-
-def test_optimistic_the_rest_of_a_plan_that_was_rolled_back_is_blocking(optimistic: Steps) -> None:
-    before = optimistic.commit({"a.txt": "1\n"}, "feat(03-02): count")
-    review_id = optimistic.arrival()
-    optimistic.gated.decide(review_id, "rejected")
-    optimistic.gated.tandem("rollback", review_id)
-    assert optimistic.gated.head() != before
-    optimistic.write("b.txt", "beta\n")
-    ended = optimistic.reviewed("task", "--plan", "03-02")
-    assert (ended.status, head(ended)) == (0, "APPROVED")
-    optimistic.commit({}, "feat(03-02): beta")
 
 
 def test_optimistic_a_wave_waits_for_every_change_of_the_plan(optimistic: Steps) -> None:
@@ -266,16 +260,6 @@ def test_optimistic_and_per_plan_two_plans_go_their_ways_to_the_base_branch(unde
     gated.git("merge", "--quiet", "--no-ff", "--no-edit", "agent-3")
     assert (under_gate.root / "b.txt").read_text("utf-8") == "gamma\n"
     assert gated.tandem("audit", "main").status == 0
-
-
-def test_optimistic_and_the_broker_down_is_refused(optimistic: Steps) -> None:
-    optimistic.write("a.txt", "1\n")
-    optimistic.gated.broker.stop()
-    try:
-        ended = optimistic.run("task")
-    finally:
-        optimistic.gated.broker.start()
-    assert (ended.status, ended.stdout) == (3, "")
 
 
 def test_optimistic_without_a_gate_the_step_puts_the_change_up(shared_broker: BrokerProcess, plain: Path) -> None:
