@@ -18,35 +18,25 @@ def review(gated: Gated) -> str:
     return gated.approve()
 
 
-@pytest.mark.parametrize(
-    ("message", "before"),
-    [
-        ("Subject", "Subject\n\n"),
-        (
-            "Subject\n\nBody: with words after a colon\nand more.",
-            "Subject\n\nBody: with words after a colon\nand more.\n\n",
-        ),
-        ("Subject\n\nSigned-off-by: A <a@b.c>", "Subject\n\nSigned-off-by: A <a@b.c>\n"),
-        ("fix: a subject like a trailer", "fix: a subject like a trailer\n\n"),
-        ("Subject\n\nTandem-Depends-On: rv_1,\n rv_2\n", "Subject\n\nTandem-Depends-On: rv_1,\n rv_2\n"),
-        ("Ünïcode – 审查\n\n# no comment", "Ünïcode – 审查\n\n# no comment\n\n"),
-    ],
-)
-def test_the_trailer_stands_with_the_others_or_by_itself(gated: Gated, review: str, message: str, before: str):
-    gated.git("commit", "--cleanup=whitespace", "-m", message)
-    assert gated.message() == f"{before}Tandem-Review: {review}"
-    assert gated.trailers() == [review]
+MESSAGES = {
+    "Subject": "Subject\n\n",
+    "Subject\n\nBody: with words after a colon\nand more.": "Subject\n\nBody: with words after a colon\nand more.\n\n",
+    "Subject\n\nSigned-off-by: A <a@b.c>": "Subject\n\nSigned-off-by: A <a@b.c>\n",
+    "fix: a subject like a trailer": "fix: a subject like a trailer\n\n",
+    "Subject\n\nTandem-Depends-On: rv_1,\n rv_2\n": "Subject\n\nTandem-Depends-On: rv_1,\n rv_2\n",
+    "Ünïcode – 审查\n\n# no comment": "Ünïcode – 审查\n\n# no comment\n\n",
+    "Subject\n\nTandem-Review: REVIEW\nAcked-by: B <b@b.c>": "Subject\n\nAcked-by: B <b@b.c>\n",
+    "Subject\n\nTandem-Review: rv_invented\ntandem-review: unreviewed": "Subject\n\n",
+}
+"""Messages, and the text in front of the trailer then: it is not doubled, and one of another review is replaced."""
 
 
-def test_a_trailer_that_stood_there_already_is_not_doubled(gated: Gated, review: str):
-    gated.git("commit", "-m", f"Subject\n\nTandem-Review: {review}\nAcked-by: B <b@b.c>")
-    assert gated.message() == f"Subject\n\nAcked-by: B <b@b.c>\nTandem-Review: {review}"
-
-
-def test_a_trailer_that_claims_another_review_is_replaced(gated: Gated, review: str):
-    gated.git("commit", "-m", "Subject\n\nTandem-Review: rv_invented\ntandem-review: unreviewed")
-    assert gated.trailers() == [review]
-    assert "invented" not in gated.message()
+def test_the_trailer_stands_with_the_others_or_by_itself(gated: Gated, review: str):
+    for message, before in MESSAGES.items():
+        gated.git("commit", "--cleanup=whitespace", "-m", message.replace("REVIEW", review))
+        assert gated.message() == f"{before}Tandem-Review: {review}"
+        assert gated.trailers() == [review]
+        gated.git("reset", "--quiet", "--soft", "HEAD^")
 
 
 def test_what_an_editor_shows_keeps_its_comments_and_its_diff(
