@@ -68,20 +68,6 @@ def brokers(broker: BrokerProcess) -> list[int]:
     return [one.pid for one in psutil.process_iter(["cmdline"]) if folder in (one.info["cmdline"] or ())]
 
 
-def test_p7_a_commit_starts_the_broker_that_is_down_and_is_judged_by_it(here: Gated, own: BrokerProcess):
-    own.stop()
-    said = here.try_git("commit", "-m", "x")
-    assert (said.status, said.stderr.startswith(STARTED)) == (0, True), said.stderr
-    assert len(here.trailers()) == 1
-    running = find_running(own.data_dir)
-    assert running is not None
-    here.stage(GREEK)
-    words = here.refused("commit", "-m", "y")
-    assert "no approved round" in words
-    assert "being started" not in words
-    assert find_running(own.data_dir) == running
-
-
 def test_p7_who_commits_does_not_choose_the_settings_of_the_broker_that_is_started(
     here: Gated, own: BrokerProcess, tmp_path: Path
 ):
@@ -142,7 +128,9 @@ def test_p7_a_broker_that_was_named_is_not_started(own: BrokerProcess, here: Gat
     assert here.project != named.project
 
 
-def test_p7_where_it_cannot_be_started_the_refusal_says_why_and_all_is_as_it_was(here: Gated, own: BrokerProcess):
+def test_p7_a_commit_starts_the_broker_that_is_down_and_where_it_cannot_the_refusal_says_why(
+    here: Gated, own: BrokerProcess
+):
     own.stop()
     for moved, reason in (
         (own.data_dir / "tandem.db", "tandem.db is gone, or empty"),
@@ -159,7 +147,17 @@ def test_p7_where_it_cannot_be_started_the_refusal_says_why_and_all_is_as_it_was
         if moved.name == "logs":
             moved.unlink()
         away.rename(moved)
-    here.git("commit", "-m", "x")
+    # All is as it was, and the commit is judged by the broker that it starts.
+    said = here.try_git("commit", "-m", "x")
+    assert (said.status, said.stderr.startswith(STARTED)) == (0, True), said.stderr
+    assert len(here.trailers()) == 1
+    running = find_running(own.data_dir)
+    assert running is not None
+    here.stage(GREEK)
+    words = here.refused("commit", "-m", "y")
+    assert "no approved round" in words
+    assert "being started" not in words
+    assert find_running(own.data_dir) == running
 
 
 def test_p7_a_hook_waits_only_a_moment_for_a_broker_that_does_not_come(

@@ -7,7 +7,7 @@ import random
 import signal
 import time
 from collections.abc import Callable, Generator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,18 +16,35 @@ import psutil
 import pytest
 
 from tests.acceptance.checking import Checked, check, checked
+from tests.broker import BrokerProcess
 from tests.commandline import Ended, finish, repository
 from tests.forked import Started
-from tests.repository.gating import DIGITS, Gated, guarded
+from tests.repository.gating import DIGITS, Gated, gate_on, guarded, new_repository
 from tests.repository.landing import approved, branched, clean, landings, mainline, named, run_git, started
 
-KILLS = int(os.environ.get("TANDEM_LAND_KILLS", "6"))
+KILLS = int(os.environ.get("TANDEM_LAND_KILLS", "4"))
 """How often a landing is killed; 100 take some minutes."""
 
 AGENTS, BRANCHES = (int(number) for number in os.environ.get("TANDEM_LAND_AGENTS", "3x2").split("x"))
 """How many land how many branches at the same time; 8x20 take some minutes."""
 
 SECONDS = 60.0
+
+HeldUp = tuple[Gated, "Future[tuple[Ended, float]]"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def held_up(shared_broker: BrokerProcess, tmp_path_factory: pytest.TempPathFactory) -> Generator[HeldUp]:
+    """A landing behind one whose process has died: the other tests here run while it waits."""
+    folder = tmp_path_factory.mktemp("held-up")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TANDEM_CONFIG_DIR", str(folder))
+        gated = gate_on(shared_broker, new_repository(folder / "repository"))
+        approved(gated, "feature", DIGITS)
+        gated.call("report_landing", state="waiting", branch="main", source="dead", head=gated.head())
+        began, process = time.monotonic(), started(gated, "feature", "--json")
+    with ThreadPoolExecutor(1) as pool:
+        yield gated, pool.submit(lambda: (finish(process), time.monotonic() - began))
 
 
 def until(found: Callable[[], bool]) -> None:
@@ -310,18 +327,6 @@ def test_three_at_once_land_in_the_order_in_which_they_came(gated: Gated) -> Non
     assert gated.tandem("audit", "main").status == 0
 
 
-def test_one_that_dies_first_in_line_holds_up_the_next_no_longer_than_its_lease(gated: Gated) -> None:
-    approved(gated, "feature", DIGITS)
-    gated.call("report_landing", state="waiting", branch="main", source="dead", head=gated.head())
-    began = time.monotonic()
-    with started(gated, "feature", "--json") as process:
-        landed = finish(process)
-    assert landed.data["state"] == "landed", landed
-    assert 15 < time.monotonic() - began < 40
-    dead = next(one for one in landings(gated) if one["source"] == "dead")
-    assert (dead["state"], dead["reason"]) == ("failed", "Its process has ended without a word.")
-
-
 def test_the_time_is_up_in_the_line_and_the_same_command_keeps_the_place(gated: Gated) -> None:
     approved(gated, "feature", DIGITS)
     holder = gated.call("report_landing", state="waiting", branch="main", source="holder", head=gated.head())
@@ -560,3 +565,12 @@ def test_a_landing_that_is_killed_at_any_moment_ends_right_when_it_is_run_again(
     assert gated.tandem("audit", "main").status == 0
     assert all(one["place"] is None for one in landings(gated))
     project.broker.assert_intact()
+
+
+def test_one_that_dies_first_in_line_holds_up_the_next_no_longer_than_its_lease(held_up: HeldUp) -> None:
+    gated, waiting = held_up
+    landed, seconds = waiting.result()
+    assert landed.data["state"] == "landed", landed
+    assert 15 < seconds < 40
+    dead = next(one for one in landings(gated) if one["source"] == "dead")
+    assert (dead["state"], dead["reason"]) == ("failed", "Its process has ended without a word.")

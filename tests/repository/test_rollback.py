@@ -14,7 +14,7 @@ def test_takes_back_the_rejected_change_once_and_keeps_history(plan: Plan, task:
     ended = plan.gated.tandem("rollback", task.review, "--json")
     assert (ended.status, ended.stderr) == (0, "")
     done = json.loads(ended.stdout)["data"]
-    assert done["changed"] is True
+    assert (done["changed"], done["how"]) == (True, "record")
     assert plan.read("f.txt") == BASE
     assert plan.git("rev-list", "--count", f"{task.commit}^..HEAD") == "2"
     assert done["reverted"][0]["commit"] == task.commit

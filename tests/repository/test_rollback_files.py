@@ -23,11 +23,21 @@ def taken_back(plan: Plan, review: str) -> None:
     assert plan.is_clean()
 
 
-def test_a_rename(plan: Plan) -> None:
+def test_files_of_every_kind(plan: Plan) -> None:
+    start = {"g.txt": "g\n", "run.txt": "run\n", "pixel.bin": bytes(range(256)), "deep/er/old.txt": "old\n"}
+    plan.foreign(start)
+    plan.foreign({"between.txt": "x\n"})
     plan.git("mv", "f.txt", "renamed.txt")
-    taken_back(plan, plan.commit({}, "feat(03-02): rename").review)
+    (plan.root / "run.txt").chmod(0o755)
+    (plan.root / "g.txt").unlink()
+    awkward = 'folder with spaces/-leading "quoted" ünïcode\t.txt'
+    files = {"g.txt/inside.txt": "x\n", "pixel.bin": bytes(range(255, -1, -1)), "deep/er/old.txt": None}
+    taken_back(plan, plan.commit({**files, "new/er/new.txt": "new\n", awkward: "x\n"}, "feat(03-02): all kinds").review)
     assert plan.read("f.txt") == BASE
-    assert not (plan.root / "renamed.txt").exists()
+    assert (plan.read("g.txt"), plan.read("deep/er/old.txt")) == ("g\n", "old\n")
+    assert (plan.root / "pixel.bin").read_bytes() == start["pixel.bin"]
+    assert not os.access(plan.root / "run.txt", os.X_OK)
+    assert not [name for name in ("renamed.txt", "new", awkward) if (plan.root / name).exists()]
 
 
 def test_a_rename_whose_new_name_a_dependent_changes(plan: Plan) -> None:
@@ -53,18 +63,6 @@ def test_a_file_that_somebody_renamed_since(plan: Plan) -> None:
     assert not (plan.root / "f.txt").exists()
 
 
-def test_a_mode(plan: Plan) -> None:
-    (plan.root / "f.txt").chmod(0o755)
-    taken_back(plan, plan.commit({}, "feat(03-02): executable").review)
-    assert not os.access(plan.root / "f.txt", os.X_OK)
-
-
-def test_a_binary_file(plan: Plan) -> None:
-    plan.foreign({"pixel.bin": bytes(range(256))})
-    taken_back(plan, plan.commit({"pixel.bin": bytes(range(255, -1, -1))}, "feat(03-02): other way").review)
-    assert (plan.root / "pixel.bin").read_bytes() == bytes(range(256))
-
-
 def test_a_binary_counter_patch(plan: Plan) -> None:
     plan.foreign({"pixel.bin": bytes(range(256))})
     task = plan.commit({"pixel.bin": b"\0\1\2"}, "feat(03-02): smaller")
@@ -74,30 +72,11 @@ def test_a_binary_counter_patch(plan: Plan) -> None:
     assert plan.is_clean()
 
 
-def test_deleted_and_added_files_in_folders(plan: Plan) -> None:
-    plan.foreign({"deep/er/old.txt": "old\n"})
-    plan.foreign({"between.txt": "x\n"})
-    taken_back(plan, plan.commit({"deep/er/old.txt": None, "new/er/new.txt": "new\n"}, "feat(03-02): move").review)
-    assert plan.read("deep/er/old.txt") == "old\n"
-    assert not (plan.root / "new").exists()
-
-
-def test_a_folder_in_the_place_of_a_file(plan: Plan) -> None:
-    (plan.root / "f.txt").unlink()
-    taken_back(plan, plan.commit({"f.txt/inside.txt": "x\n"}, "feat(03-02): a folder").review)
-    assert plan.read("f.txt") == BASE
-
-
 def test_line_ends_that_git_converts(plan: Plan) -> None:
     plan.foreign({".gitattributes": "*.txt text eol=crlf\n"})
     plan.gated.write({"f.txt": with_lines(l3="three").replace("\n", "\r\n")})
     taken_back(plan, plan.commit({}, "feat(03-02): count").review)
     assert (plan.root / "f.txt").read_bytes() == BASE.replace("\n", "\r\n").encode()
-
-
-def test_names_that_are_awkward(plan: Plan) -> None:
-    name = 'folder with spaces/-leading "quoted" ünïcode\t.txt'
-    taken_back(plan, plan.commit({name: "x\n"}, "feat(03-02): a name").review)
 
 
 def test_a_link_in_the_working_tree_is_not_followed(plan: Plan, tmp_path: Path) -> None:

@@ -7,10 +7,6 @@ from pathlib import Path
 from tests.repository.rolling_back import BASE, BRANCH, UNHOOKED, Plan, Task, with_lines
 
 
-def test_finds_the_recorded_commit(plan: Plan, task: Task) -> None:
-    assert plan.rolled_back(task.review)["how"] == "record"
-
-
 def test_finds_what_an_amend_made_of_it(plan: Plan, task: Task) -> None:
     plan.git(*UNHOOKED, "commit", "--quiet", "--amend", "--no-edit", "--date=2001-01-01T00:00:00Z")
     amended = plan.head
@@ -106,36 +102,31 @@ def test_a_merge_commit_stops(plan: Plan, task: Task) -> None:
     assert error["details"]["commit"] == plan.head
 
 
-def test_a_commit_that_came_by_a_merge_is_reverted_on_its_branch(plan: Plan, task: Task) -> None:
+def test_a_commit_that_came_by_a_merge_is_reverted_on_its_branch_and_no_other(plan: Plan, task: Task) -> None:
     plan.git("switch", "--quiet", "-c", "side", f"{task.commit}^")
     plan.foreign({"side.txt": "side\n"})
     plan.git("switch", "--quiet", BRANCH)
     plan.git(*UNHOOKED, "merge", "--quiet", "--no-edit", "side")
-    plan.rolled_back(task.review)
-    assert plan.read("f.txt") == BASE
-    assert plan.read("side.txt") == "side\n"
-
-
-def test_stops_on_another_branch_and_names_the_right_one(plan: Plan, task: Task) -> None:
     plan.git("switch", "--quiet", "-c", "elsewhere")
     error = plan.refused(task.review, code="INVALID_INPUT")
     assert (error["details"]["expected"], error["details"]["actual"]) == (BRANCH, "elsewhere")
     plan.git("switch", "--quiet", "main")
     assert "git switch work" in plan.refused(task.review, code="INVALID_INPUT")["message"]
+    plan.git("switch", "--quiet", BRANCH)
+    plan.rolled_back(task.review)
+    assert plan.read("f.txt") == BASE
+    assert plan.read("side.txt") == "side\n"
 
 
-def test_a_renamed_branch_is_still_the_commits(plan: Plan, task: Task) -> None:
+def test_a_revert_by_hand_counts_as_taken_back_also_on_a_renamed_branch(plan: Plan, task: Task) -> None:
     plan.git("branch", "--move", "renamed")
-    assert plan.rolled_back(task.review)["branch"] == "renamed"
-
-
-def test_a_revert_by_hand_counts_as_taken_back(plan: Plan, task: Task) -> None:
     plan.git(*UNHOOKED, "revert", "--no-edit", task.commit)
     by_hand = plan.head
     assert plan.rolled_back(task.review)["already"] == [by_hand]
     plan.git(*UNHOOKED, "revert", "--no-edit", by_hand)
     assert plan.read("f.txt") == with_lines(l3="three")
-    assert plan.rolled_back(task.review)["changed"]
+    done = plan.rolled_back(task.review)
+    assert (done["changed"], done["branch"]) == (True, "renamed")
     assert plan.read("f.txt") == BASE
 
 

@@ -1,4 +1,6 @@
-"""Every way in which git makes or moves a commit, each on a branch that is checked out and with a change of its own.
+"""Ways in which git makes or moves a commit, each on a branch that is checked out and with a change of its own.
+
+All ways onto a base branch are in `routes`.
 
 Plumbing, which calls no hook for commits, prepares the operations.
 """
@@ -7,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 from tests.repository.gating import START
 from tests.repository.ranges.works import Work
@@ -91,11 +92,6 @@ def _side(work: Work, *arguments: str) -> bool:
     return work.run(*arguments, f"side-{work.name}")
 
 
-def _squash(work: Work) -> bool:
-    work.git("merge", "--quiet", "--squash", f"side-{work.name}")
-    return work.run("commit", "-m", "All at once")
-
-
 def _on_an_old_base(work: Work) -> tuple[str, str]:
     """The change was committed on the branch, and its base has gone on."""
     commit = work.made(work.change, work.start)
@@ -123,52 +119,14 @@ def _update_ref(work: Work) -> bool:
     return done
 
 
-def _reset(work: Work) -> bool:
-    return work.run("reset", "--hard", (work.folder / "made").read_text())
-
-
-def _mailed(work: Work) -> tuple[str, str]:
-    before, commit = _made(work)
-    (work.folder / "mail").write_text(work.git("format-patch", "--stdout", "-1", commit) + "\n")
-    return before, commit
-
-
-def _am(work: Work) -> bool:
-    done = work.run("am", "--quiet", str(work.folder / "mail"))
-    if not done:
-        work.run("am", "--abort")
-    return done
-
-
-def _in_a_clone(work: Work) -> tuple[str, str]:
-    """Somebody else has the change, in a clone without a gate."""
-    clone = str(work.folder / "clone")
-    work.git("clone", "--quiet", str(work.gated.root), clone)
-    elsewhere = Work(work.gated, "main", work.name, Path(clone), work.start, work.folder)
-    before, commit = work.start, elsewhere.made(work.change, work.start)
-    elsewhere.git("branch", "theirs", commit)
-    work.git("fetch", "--quiet", clone, commit)
-    return before, commit
-
-
-def _pull(work: Work) -> bool:
-    return work.run("pull", "--quiet", "--no-rebase", str(work.folder / "clone"), "theirs")
-
-
 OPERATIONS = {
     "commit": Operation(_staged, _commit),
     "partial": Operation(_staged_with_another, _partly),
     "amend": Operation(_staged_on_approved, _amend),
     "no-verify": Operation(_staged, _around_the_hooks),
     "revert": Operation(_in_the_past, _revert),
-    "cherry-pick": Operation(_elsewhere_and_here, lambda work: _side(work, "cherry-pick")),
     "merge": Operation(_elsewhere_and_here, lambda work: _side(work, "merge", "--quiet", "--no-edit")),
-    "merge --no-ff": Operation(_elsewhere, lambda work: _side(work, "merge", "--quiet", "--no-ff", "--no-edit")),
-    "squash": Operation(_elsewhere, _squash),
     "rebase": Operation(_on_an_old_base, _rebase),
     "commit-tree": Operation(_made, _update_ref, calls_hook=False),
     "fast-forward": Operation(_elsewhere, lambda work: _side(work, "merge", "--quiet", "--ff-only"), calls_hook=False),
-    "am": Operation(_mailed, _am, calls_hook=False),
-    "reset": Operation(_made, _reset, calls_hook=False),
-    "pull": Operation(_in_a_clone, _pull, calls_hook=False),
 }

@@ -1,4 +1,4 @@
-"""Every operation of git that makes or moves a commit, approved and not, in every mode of the gate."""
+"""Operations of git that make or move a commit, approved and not, in every mode of the gate."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import pytest
 from tests.repository.ranges.operations import OPERATIONS
 from tests.repository.ranges.works import Auditor, Work
 
-# Modes differ only in unapproved changes: for approved ones two operations of the other modes are enough.
-APPROVED = [*((operation, "per_task") for operation in OPERATIONS), ("commit", "per_plan"), ("rebase", "optimistic")]
+# Flows have the approved ones of the other operations, and routes the refused ones.
+APPROVED = [("no-verify", "per_task"), ("commit-tree", "per_task"), ("commit", "per_plan"), ("rebase", "optimistic")]
 # Where a commit is let through, its proposal depends on its parent and on how much is staged. Commits that are only
 # marked look the same for every operation, and an operation without a hook before the commit knows no mode.
 PUT_UP = ("commit", "partial", "amend", "revert", "merge", "rebase")
 NOT_APPROVED = [
-    *((operation, "per_task") for operation in OPERATIONS),
+    *((operation, "per_task") for operation in ("commit", "no-verify", "commit-tree", "fast-forward")),
     *((operation, "optimistic") for operation in PUT_UP),
     *((operation, "per_plan") for operation in ("commit", "rebase")),
 ]

@@ -10,10 +10,6 @@ from tests.repository.gating import START
 from tests.repository.ranges.works import Auditor, Work
 
 
-def _one_byte(work: Work) -> None:
-    work.stage({"a.txt": str(work.change["a.txt"]) + " "})
-
-
 def _one_byte_less(work: Work) -> None:
     work.stage({"a.txt": str(work.change["a.txt"]).rstrip("\n")})
 
@@ -30,29 +26,12 @@ def _file_name(work: Work) -> None:
     work.stage({"a.txt": START["a.txt"], "c.txt": work.change["a.txt"]})
 
 
-def _one_file_more(work: Work) -> None:
-    work.stage({"smuggled.txt": ""})
-
-
 def _another_file_gone(work: Work) -> None:
     work.stage({"b.txt": None})
 
 
-def _a_link(work: Work) -> None:
-    blob = work.git("rev-parse", ":a.txt")
-    work.git("update-index", "--cacheinfo", f"120000,{blob},a.txt")
-
-
-ALTERATIONS = (
-    _one_byte,
-    _one_byte_less,
-    _line_ends,
-    _mode,
-    _file_name,
-    _one_file_more,
-    _another_file_gone,
-    _a_link,
-)
+ALTERATIONS = (_one_byte_less, _line_ends, _mode, _file_name, _another_file_gone)
+"""More of them are in `routes`."""
 
 
 @pytest.mark.parametrize("alter", ALTERATIONS, ids=lambda alter: alter.__name__.strip("_"))

@@ -6,30 +6,9 @@ from pathlib import Path
 
 from tests.broker import BrokerProcess
 from tests.repository.gating import gate_on, new_repository
-from tests.repository.ranges.works import Auditor, Work
+from tests.repository.ranges.works import Work
 
 MAIN = "refs/heads/main"
-
-
-def test_every_spelling_of_a_move_is_judged(work: Work):
-    commit = work.made(work.change, work.start)
-    work.refused("update-ref", MAIN, commit)
-    work.refused("update-ref", MAIN, commit, work.start)
-    work.refused("branch", "--force", "main", commit)
-    work.refused("fetch", "--quiet", ".", f"+{commit}:{MAIN}")
-    work.refused("push", "--quiet", ".", f"+{commit}:{MAIN}")
-    # A file system may take both names for one.
-    work.refused("update-ref", "refs/heads/MAIN", commit)
-    # Other branches may move.
-    work.git("update-ref", f"refs/heads/{work.branch}-other", commit)
-
-
-def test_what_no_hook_is_asked_about_is_found(work: Work, auditor: Auditor):
-    """Git renames a branch over another without telling the hook the new value of that one."""
-    commit = work.made(work.change, work.start)
-    work.git("branch", f"{work.branch}-side", commit)
-    work.git("branch", "--force", "--move", f"{work.branch}-side", "main")
-    assert auditor.verdicts("main") == ["unapproved"]
 
 
 def test_the_refusal_says_what_is_wrong_and_what_to_do(work: Work):
@@ -59,16 +38,6 @@ def test_a_transaction_is_let_be_or_refused_as_a_whole(work: Work):
     work.refused("update-ref", "--stdin", stdin=lines.encode())
     work.git("update-ref", "--stdin", stdin=f"create {other} {bad}\nupdate {MAIN} {good}\n".encode())
     assert (work.head("main"), work.head(other)) == (good, bad)
-
-
-def test_a_move_through_head_is_judged(work: Work):
-    work.git("switch", "--quiet", "main")
-    commit = work.made(work.change, work.start)
-    work.refused("update-ref", "HEAD", commit)
-    work.refused("reset", "--soft", commit)
-    work.approve(work.start, commit)
-    work.git("update-ref", "HEAD", commit)
-    assert work.head("main") == commit
 
 
 def test_a_base_branch_goes_back_to_where_it_has_been(work: Work):
