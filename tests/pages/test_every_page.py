@@ -147,16 +147,14 @@ def test_a_page_fits_its_window_and_is_accessible_in_both_themes(
         axe(page)
         if name not in FORMS:
             shot(page, f"{name}-360")
-        for scheme in SCHEMES:
-            page.emulate_media(color_scheme=scheme)
-            for width in WIDTHS:
-                page.set_viewport_size({"width": width, "height": 900})
-                assert_fits(page)
-                # Also after the window was narrow, where they have more than one row.
-                bars = page.locator("header.top, .change-bar" if width > 1024 else "header.top")
-                assert max(bars.evaluate_all("all => all.map((bar) => bar.offsetHeight)")) < ONE_ROW, width
+        # A theme is colours alone: no size depends on it.
+        for width in WIDTHS:
+            page.set_viewport_size({"width": width, "height": 900})
+            assert_fits(page)
+            # Also after the window was narrow, where they have more than one row.
+            bars = page.locator("header.top, .change-bar" if width > 1024 else "header.top")
+            assert max(bars.evaluate_all("all => all.map((bar) => bar.offsetHeight)")) < ONE_ROW, width
         page.set_viewport_size({"width": 1280, "height": 900})
-        page.emulate_media(color_scheme="light")
         shot(page, f"{name}-light")
         page.emulate_media(color_scheme="dark")
         if name not in FORMS:
@@ -164,9 +162,15 @@ def test_a_page_fits_its_window_and_is_accessible_in_both_themes(
             shot(page, f"{name}-dark")
 
 
-def test_every_page_reads_without_scripts(kept_windows: OpenWindows, stock: Stock, reader: httpx.Client) -> None:
+def test_every_page_reads_without_scripts_with_names_and_sentences_where_programs_have_ids_and_json(
+    kept_windows: OpenWindows, stock: Stock, reader: httpx.Client
+) -> None:
     for name in PAGES:
-        main = reader.get(address(name, stock)).text.partition("<main")[2].partition("</main>")[0]
+        text = reader.get(address(name, stock)).text
+        shown = re.sub(BELONGS, "", without_tags(text))
+        found = [shown[max(0, one.start() - 60) : one.end() + 20] for one in re.finditer(_TECHNICAL, shown)]
+        assert found == [], name
+        main = text.partition("<main")[2].partition("</main>")[0]
         assert main.count("<h1") == 1, name
         # Nothing waits for a script to come and fill it in.
         assert not re.search(r"loading|please wait", re.sub(r"<[^>]*>", "", main), re.IGNORECASE), name
@@ -226,20 +230,17 @@ def _links(text: str, here: str) -> Iterator[str]:
 
 def plain(reader: httpx.Client, path: str) -> str:
     """A page without its tags."""
-    return html.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", reader.get(path).text)))
+    return without_tags(reader.get(path).text)
+
+
+def without_tags(text: str) -> str:
+    """What of a document is text."""
+    return html.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", text)))
 
 
 def texts(reader: httpx.Client, path: str, pattern: str) -> list[str]:
     """All that a pattern finds in a page without its tags."""
     return re.findall(pattern, plain(reader, path))
-
-
-@pytest.mark.parametrize("name", PAGES)
-def test_a_page_shows_names_and_sentences_where_programs_have_ids_and_json(
-    reader: httpx.Client, stock: Stock, name: str
-) -> None:
-    shown = re.sub(BELONGS, "", plain(reader, address(name, stock)))
-    assert [shown[max(0, one.start() - 60) : one.end() + 20] for one in re.finditer(_TECHNICAL, shown)] == []
 
 
 def test_a_page_of_the_log_names_all_that_it_is_about_with_few_operations(reader: httpx.Client, stock: Stock) -> None:

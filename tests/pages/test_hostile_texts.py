@@ -76,8 +76,8 @@ class Planted:
     @property
     def reading(self) -> list[str]:
         """The pages of reviews."""
-        forms = ("", "?view=split", "/edit")
-        return [f"/reviews/{review}{form}" for review in self.reviews for form in forms]
+        change, waiting, document = (f"/reviews/{review}" for review in self.reviews)
+        return [waiting, *(f"{review}{form}" for review in (change, document) for form in ("", "?view=split", "/edit"))]
 
     @property
     def lists(self) -> list[str]:
