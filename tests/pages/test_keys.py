@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from playwright.sync_api import Page, expect
 
 from tandem.present.keys import KEYS, of_screens
@@ -34,19 +33,29 @@ def test_the_keys_are_listed_and_work(page: Page, shop: Desk, axe: Check):
     expect(page).to_have_url(re.compile("/$"))
 
 
-@pytest.mark.parametrize("path", ["/", "/queue", "/reviewers", "/activity", "review"])
-def test_every_key_of_a_page_is_in_the_table_and_in_the_help(page: Page, shop: Desk, path: str):
-    page.goto(f"/reviews/{shop.put_up()}" if path == "review" else path)
+def test_every_key_of_a_page_is_in_the_table_and_in_the_help(page: Page, shop: Desk):
+    review = shop.put_up()
+    shop.claim(review, "ada")
     told = {key for one in KEYS if one.page for key in one.parts}
-    pressed = page.locator("[data-key]").evaluate_all("all => all.map(one => one.dataset.key)")
-    assert set(pressed) - told == set()
-    page.keyboard.press("?")
     keys = page.get_by_role("dialog", name="Keys")
-    expect(keys.get_by_role("heading", name="Go to", exact=True)).to_be_visible()
-    shown = keys.locator("[data-named]:visible").evaluate_all("all => all.map(one => one.dataset.named)")
-    assert set(pressed) - set(shown) == set()
-    # From its top.
-    assert keys.evaluate("one => one.scrollTop") == 0
+    for path in ("/", "/queue", "/reviewers", "/activity", f"/reviews/{review}"):
+        page.goto(path)
+        pressed = page.locator("[data-key]").evaluate_all("all => all.map(one => one.dataset.key)")
+        assert set(pressed) - told == set(), path
+        page.keyboard.press("?")
+        expect(keys.get_by_role("heading", name="Go to", exact=True)).to_be_visible()
+        shown = keys.locator("[data-named]:visible").evaluate_all("all => all.map(one => one.dataset.named)")
+        assert set(pressed) - set(shown) == set(), path
+        # From its top.
+        assert keys.evaluate("one => one.scrollTop") == 0, path
+    for words in (
+        "Approve at once",
+        "Request changes: say why",
+        "Reject: say why",
+        "Write a message",
+        "Offer a counter",
+    ):
+        expect(keys.get_by_text(words)).to_be_visible()
 
 
 def test_the_same_key_is_never_two_things_on_one_page_or_screen():

@@ -95,7 +95,7 @@ def test_windows_of_one_browser_share_one_connection_and_the_next_takes_over(
             expect(page.get_by_role("region", name="Unclaimed")).to_contain_text("Seen by the rest")
 
 
-@pytest.mark.parametrize("path", ["/", "/statistics", "/you"])
+@pytest.mark.parametrize("path", ["/", "/statistics"])
 def test_p6_what_happens_before_a_page_listens_is_on_it(windows: Windows, shop: Desk, path: str):
     shop.put_up(intent="Was there")
     page = windows.open()

@@ -50,13 +50,6 @@ def test_claim_comment_approve_by_keyboard(page: Page, shop: Desk, axe: Check, s
     assert (comment["file"], comment["line"], comment["body"]) == ("a.txt", 2, "Why *better*?")
 
 
-def test_one_chord_approves(page: Page, shop: Desk) -> None:
-    review = held(page, shop)
-    page.keyboard.press("Shift+A")
-    expect(page.locator("#acts").get_by_text("Approved by ada")).to_be_visible()
-    assert shop.status(review)["status"] == "approved"
-
-
 @pytest.mark.parametrize(
     ("key", "button", "status"),
     [("r", "Request changes", "changes_requested"), ("x", "Reject", "rejected")],
@@ -265,12 +258,12 @@ def test_a_review_that_reviewers_failed_at_is_tried_again(page: Page, shop: Desk
 def test_the_lease_is_renewed_while_somebody_works_and_runs_out_when_nobody_does(
     start_broker: Callable[..., BrokerProcess], browser_windows: OpenWindows
 ) -> None:
-    own = start_broker(claim_timeout_seconds=12)
+    own = start_broker(claim_timeout_seconds=6)
     with Desk(own.url, "label") as shop, browser_windows(own.url) as windows:
         page = windows.open()
         review = shown(page, shop)
         page.keyboard.press("c")
-        expect(page.locator("#lease")).to_have_text(re.compile(r"Lease 0:[01]\d"))
+        expect(page.locator("#lease")).to_have_text(re.compile(r"Lease 0:0\d"))
         first = shop.status(review)["lease_expires_at"]
         with page.expect_response("**/renew*") as renewed:
             page.get_by_label("Your verdict on round 1").press_sequentially("It takes a while to say.", delay=150)
@@ -292,20 +285,6 @@ def test_a_double_click_sends_once(page: Page, shop: Desk) -> None:
     page.get_by_role("button", name="Release").click()
     expect(page.get_by_text("It is not claimed yet.")).to_be_visible()
     assert shop.kinds(review).count("verdict_comment") == 1
-
-
-def test_every_key_is_listed(page: Page, shop: Desk) -> None:
-    held(page, shop)
-    page.keyboard.press("?")
-    keys = page.get_by_role("dialog", name="Keys")
-    for told in (
-        "Approve at once",
-        "Request changes: say why",
-        "Reject: say why",
-        "Write a message",
-        "Offer a counter",
-    ):
-        expect(keys.get_by_text(told)).to_be_visible()
 
 
 def test_all_that_matters_works_without_a_script(shop: Desk, windows: Windows) -> None:

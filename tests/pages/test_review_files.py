@@ -77,8 +77,8 @@ def test_files_that_come_into_view_while_the_broker_is_away_are_loaded_when_it_i
         windows.allow(GONE, "Failed to fetch")
         desk.register(repo.root)
         page = windows.open()
-        shown(page, desk, diff=many_files(repo))
-        fold = page.get_by_role("button", name="Lines of src/part_4/module_49.py")
+        shown(page, desk, diff=many_files(repo, 30))
+        fold = page.get_by_role("button", name="Lines of src/part_2/module_29.py")
         last = page.locator(".file").last
         expect(fold).to_have_attribute("aria-expanded", "true")
         expect(page.locator("#live")).to_have_text("live")
@@ -151,12 +151,15 @@ _SCROLL = """
 """
 
 
-def test_files_that_are_scrolled_past_fast_get_their_lines(page: Page, shop: Desk, repo: Sandbox) -> None:
+def test_a_page_of_many_files_is_accessible_and_those_scrolled_past_fast_get_their_lines(
+    page: Page, shop: Desk, repo: Sandbox, axe: Check
+) -> None:
     shown(page, shop, diff=many_files(repo, FILES, CHANGED))
     files = page.locator(".file")
     expect(files).to_have_count(FILES)
     expect(files.first.locator("table")).to_be_visible()
     expect(files.last.locator("table")).to_have_count(0)
+    axe(page)
     # In the order of the tree, which leads to each of them.
     expect(files.last).to_have_attribute("data-path", "src/part_4/module_49.py")
     page.locator("#file-tree").get_by_role("link", name="module_25.py").click()
@@ -172,12 +175,6 @@ def test_files_that_are_scrolled_past_fast_get_their_lines(page: Page, shop: Des
     expect(page.locator(".file tr.added")).to_have_count(FILES * CHANGED)
     wrong = "els => els.filter((el) => el.querySelector('table').dataset.path !== el.dataset.path).length"
     assert files.evaluate_all(wrong) == 0
-
-
-def test_a_page_of_300_files_is_accessible(page: Page, shop: Desk, repo: Sandbox, axe: Check) -> None:
-    shown(page, shop, diff=many_files(repo, 300, 1))
-    expect(page.locator(".file")).to_have_count(300)
-    axe(page)
 
 
 def test_p12_a_page_lists_some_of_very_many_files_and_leads_to_the_others(page: Page, shop: Desk) -> None:
