@@ -24,6 +24,7 @@ import pytest
 
 from tandem.rulings import state
 from tandem.setup.doctor import DoctorContext, clients, examine
+from tests.acceptance.staffed import until
 from tests.broker import BrokerProcess
 from tests.commandline import NOBODY
 from tests.repository.faults import IDENTITY, RUN_SECONDS, Desk, Fault, faults
@@ -118,6 +119,7 @@ def full_desk(place: Path, broker: BrokerProcess) -> Desk:
     """A repository in which clients were set up, too."""
     desk = desk_in(place, broker, "full")
     assert desk.run("init", "--gate", "--yes").status == 0
+    settled(desk)
     found = desk.doctor()
     assert found["healthy"], found
     return desk
@@ -149,6 +151,7 @@ def test_p2_a_fault_alone_is_found_with_the_fix_that_ends_it(
 ) -> None:
     desk: Desk = request.getfixturevalue(f"{section.split(maxsplit=1)[0]}_desk")
     with put_back(desk.root, desk.home, desk.config, keep=tmp_path / "kept"), desk.undisturbed():
+        settled(desk)
         last: list[Fault] = []
         for planted in rounds(faults()[section]):
             end(desk, last)
@@ -163,6 +166,11 @@ def test_p2_a_fault_alone_is_found_with_the_fix_that_ends_it(
             for one in desk.problems:
                 desk.obey(one["fix"])
         assert desk.problems == []
+
+
+def settled(desk: Desk) -> None:
+    """Wait until the broker has read its settings again, which a test before this one has changed and put back."""
+    until(lambda: not desk.broker.health()["settings_changed"], "the settings are as they were")
 
 
 def find(desk: Desk, planted: list[Fault]) -> None:
@@ -196,6 +204,7 @@ def end(desk: Desk, planted: list[Fault]) -> None:
 
 def test_proxies_of_the_environment_are_no_fault(plain_desk: Desk) -> None:
     with plain_desk.undisturbed():
+        settled(plain_desk)
         plain_desk.set(**dict.fromkeys(("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "ALL_PROXY"), NOBODY))
         assert plain_desk.doctor()["healthy"], plain_desk.problems
 
