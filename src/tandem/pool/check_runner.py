@@ -146,11 +146,9 @@ class CheckRunner:
                     await self._once()
                 except (Forbidden, Unauthenticated):
                     raise
-                except TandemError as error:
-                    _log.warning("no checks from the broker: %s", error.message)
-                    await asyncio.sleep(_AGAIN_SECONDS)
-                except Exception:  # noqa: BLE001 - without a runner every gate with checks would stay closed
-                    _log.exception("no checks from the broker")
+                except Exception as error:  # noqa: BLE001 - without a runner every gate with checks would stay closed
+                    is_fault = not isinstance(error, TandemError)
+                    _log.warning("no checks from the broker: %s", error, exc_info=is_fault)
                     await asyncio.sleep(_AGAIN_SECONDS)
         finally:
             self._stopped.set()
@@ -249,7 +247,11 @@ class CheckRunner:
             try:
                 await self._report(check, status, **facts)
             except TandemError as error:
-                if not error.retryable or self._stopped.is_set():
+                if self._stopped.is_set():
+                    # The next start gives it back: it has not failed.
+                    _log.warning("the check %s of %s: %s", check.name, check.review_id, error.message)
+                    return
+                if not error.retryable:
                     raise
                 await asyncio.sleep(_AGAIN_SECONDS)
             else:
