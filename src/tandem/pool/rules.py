@@ -52,6 +52,9 @@ RETRY_AFTER: Final = "Rate limited; retry after "
 END_OF_LOG: Final = "The end of its log: "
 """Words of why a run or a reviewer ended, by which those who wait for a verdict are told the remedy."""
 
+_OF_REVIEWER: Final = re.compile(r"-r\d+-")
+"""Stands in the id of each reviewer of a pool."""
+
 _ID_DIGITS = 24
 """Of the hash of a supervisor's secret: more than anybody finds another secret for."""
 
@@ -289,6 +292,11 @@ def reviewer_id(kind: str, number: int, incarnation: str) -> str:
     Numbers begin at 1 with each incarnation of the supervisor, whose letters tell them apart.
     """
     return f"{kind}-r{number}-{incarnation}"
+
+
+def may_be_reviewer(name: str) -> bool:
+    """Whether a name has the form of a reviewer's id."""
+    return _OF_REVIEWER.search(name) is not None
 
 
 @dataclass(frozen=True, slots=True)
