@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Final, Literal, NamedTuple, Self
 
-from tandem.core import visible
+from tandem.core.visible import folded
 
 OWNER: Final = "owner"
 """The id and name of the person who runs the broker; no token can have it."""
@@ -91,14 +90,10 @@ class Names:
 
     def include(self, name: str | None) -> bool:
         """Whether a stored name is one of them."""
-        own = tuple(folded(one.removesuffix(self.end)) + self.end for one in self.own)
-        return name is not None and (folded(name) + self.end).startswith(own)
-
-
-@lru_cache(maxsize=1_000)
-def folded(name: str) -> str:
-    """As in `visible`, remembered."""
-    return visible.folded(name)
+        if name is None:
+            return False
+        known = folded(name) + self.end
+        return any(known.startswith(folded(one.removesuffix(self.end)) + self.end) for one in self.own)
 
 
 OWNER_ACCESS: Final = Access(OWNER, OWNER, frozenset(ROLES), None)

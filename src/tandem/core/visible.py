@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import unicodedata
+from functools import lru_cache
 
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from re import Pattern
 
 
+@lru_cache(maxsize=1_000)
 def folded(name: str) -> str:
     """A name without its case, its spaces at the ends and all that cannot be seen: no one is two by these."""
     text = " ".join(unicodedata.normalize("NFKC", name).casefold().split())

@@ -10,9 +10,10 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from tandem.contract import answer
-from tandem.contract.access import Names, folded
+from tandem.contract.access import Names
 from tandem.contract.caller import Caller
 from tandem.core.clock import MICROSECONDS, isoformat
+from tandem.core.visible import folded
 from tandem.errors import AlreadyClaimed, Forbidden, InvalidTransition, StaleClaim, TandemError, Unavailable
 from tandem.reviews import claim_rules as claims
 from tandem.reviews import contents, finding_queries, grounds, seats, views, writing
@@ -260,14 +261,15 @@ def _claim(services: Services, unit: Unit, review: Review, now: _Now) -> Claim:
     lessons = finding_queries.list_lessons(
         unit, review.project, after=finding_queries.BEFORE_ALL, limit=services.policy.page_limit
     )
-    threshold = threshold_of(unit, services, review.project, review)
+    left = [one for one in finding_queries.list_of_review(unit, review.id) if one.is_open]
+    threshold = threshold_of(unit, services, review.project, review) if left else ""
     return views.answer(
         Claim,
         services.waits,
         unit,
         review,
         review=shown,
-        findings=tuple(view(f, threshold) for f in finding_queries.list_of_review(unit, review.id) if f.is_open),
+        findings=tuple(view(one, threshold) for one in left),
         lessons=tuple(lesson_view(one) for one in lessons if one.file in files),
         applies_to_head=now.applies_to_head,
     )

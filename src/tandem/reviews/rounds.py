@@ -218,7 +218,9 @@ def left_asked(review: Review) -> Review:
 
 def with_turn(review: Review) -> Review:
     """The review with `turn` as its state implies."""
-    return review._replace(turn=whose_turn(review))
+    turn = whose_turn(review)
+    # Most steps leave it, and a copy of so many columns costs as much as a statement.
+    return review if turn == review.turn else review._replace(turn=turn)
 
 
 def next_round(review: Review, *, digest: str | None, validated: bool, now_us: int) -> Review:

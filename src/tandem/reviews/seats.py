@@ -14,8 +14,9 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from tandem.bridge.submitted import ORIGIN
-from tandem.contract.access import Names, folded
+from tandem.contract.access import Names
 from tandem.contract.caller import Caller
+from tandem.core.visible import folded
 from tandem.errors import Forbidden, RequirementMissing
 from tandem.reviews import claim_rules as claims
 from tandem.reviews import finding_queries, grounds, rounds, waiver_rules, writing
@@ -320,7 +321,8 @@ def marked(review: Review) -> Review:
     if is_open and review.needs is None:
         return review._replace(seats_free=int(not claims.voting(claims.at_work(review))))
     left = _left_with(review, *_taking(review)) if is_open else ()
-    return review._replace(seats_free=sum(not one.word.startswith(_OF_PERSONS) for one in left))
+    free = sum(not one.word.startswith(_OF_PERSONS) for one in left)
+    return review if free == review.seats_free else review._replace(seats_free=free)
 
 
 def free_for(review: Review, seat: Seat) -> int:
