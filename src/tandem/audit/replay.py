@@ -139,7 +139,7 @@ class Replay:
         if "review" not in delta:
             return []
         counted = self._apply_review(event, delta["review"], delta.get("verdict"))
-        found = (Finding(**row) for row in delta.get("findings", ()))
+        found = [Finding(**row) for row in delta.get("findings", ())]
         return counted if self._review is None else sorted([*counted, *finding_moves(self._review, found, event.kind)])
 
     def finish(self) -> dict[str, dict[Key, Row]]:

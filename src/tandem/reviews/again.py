@@ -8,9 +8,9 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from tandem.errors import TandemError
 from tandem.git import hunks
@@ -24,6 +24,7 @@ from tandem.reviews.context import Services
 from tandem.reviews.finding_rules import Finding, bare
 from tandem.store.base import Unit
 
+T = TypeVar("T")
 AROUND: Final = 2
 """So many lines on both sides of a finding belong to its fingerprint."""
 _LONG: Final = 20
@@ -147,6 +148,29 @@ def _of_files(files: Iterable[hunks.FileDiff]) -> Iterator[tuple[_Side, int, str
             for side, number in (("new", line.new_number), ("old", line.old_number)):
                 if number is not None:
                     yield (file.path, side), number, line.text, line.kind != "context"
+
+
+class FindingsThere(Exception):
+    """Git was not asked about findings, as the broker knew of none, and the project has some."""
+
+
+async def knowing(services: Services, write: Callable[[], Awaitable[T]]) -> T:
+    """What `write` does, which begins again where it finds that the project has findings after all."""
+    try:
+        return await write()
+    except FindingsThere:
+        services.has_findings.set()
+        return await write()
+
+
+def ensure_known(unit: Unit, services: Services, project: str) -> None:
+    """Refuse to go on where git should have been asked about findings first.
+
+    Raises:
+        FindingsThere: The project has some, and the broker did not know.
+    """
+    if not services.has_findings.is_set() and finding_queries.has_any(unit, project):
+        raise FindingsThere
 
 
 async def made_in(

@@ -44,6 +44,8 @@ async def with_places(
     services: Services, project: str, parent_id: str | None, content: Content, *, is_text: bool
 ) -> Content:
     """The content of a new review with the places of the findings that it goes on with; before any transaction."""
+    if not services.has_findings.is_set():
+        return content
 
     def look(unit: Unit) -> tuple[list[Finding], bool]:
         return going_on(unit, project, parent_id, content), finding_queries.has_any(unit, project)

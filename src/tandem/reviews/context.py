@@ -232,6 +232,7 @@ class Services(AccessContext, ProjectContext):
         checks_wanted: Set once a project has checks to run.
         webhooks_wanted: Set while there are webhooks, or may be.
         has_pools: Set once a supervisor of reviewers has registered.
+        has_findings: Set once a project was seen to have findings.
     """
 
     participants: tuple[Participant, ...]
@@ -246,3 +247,4 @@ class Services(AccessContext, ProjectContext):
     checks_wanted: asyncio.Event = field(default_factory=asyncio.Event)
     webhooks_wanted: asyncio.Event = field(default_factory=asyncio.Event)
     has_pools: asyncio.Event = field(default_factory=asyncio.Event)
+    has_findings: asyncio.Event = field(default_factory=asyncio.Event)

@@ -79,6 +79,12 @@ def given_in(services: Services, request: SubmitVerdict) -> dict[str, GivenFindi
     return found
 
 
+def is_plain(services: Services, request: SubmitVerdict) -> bool:
+    """Whether nothing need be known of lines for a verdict, unless its project has findings."""
+    brings = request.findings or request.comments or request.verdict not in _SAYS_NO_MORE
+    return not (brings or services.has_findings.is_set())
+
+
 async def prepare(services: Services, request: SubmitVerdict) -> Prepared:
     """What a verdict finds, with what git says of its places, and what else its lines bring; before any transaction.
 
@@ -87,6 +93,8 @@ async def prepare(services: Services, request: SubmitVerdict) -> Prepared:
             another run.
     """
     found = given_in(services, request)
+    if is_plain(services, request):
+        return Prepared()
 
     def look(unit: Unit) -> tuple[Round, int | None, bool, str | None] | None:
         review = reviews.get(unit, request.review_id, request.project)
@@ -106,6 +114,8 @@ async def prepare(services: Services, request: SubmitVerdict) -> Prepared:
     if known is None:
         return Prepared()
     current, earlier, of_pool, project = known
+    if project is not None:
+        services.has_findings.set()
     number = current.round
     made, comes_again = await again.made_by(services, request.review_id, number), frozenset[str]()
     if project is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import orjson
@@ -15,7 +16,7 @@ from tandem.errors import InvalidInput, TandemError
 from tandem.git.rounds import RoundPatch
 from tandem.present.words import PRIORITIES
 from tandem.projects.registry import ProjectMoved
-from tandem.reviews import carried, checks, contents, counter_patches, seats, verdicts, views, writing
+from tandem.reviews import again, carried, checks, contents, counter_patches, seats, verdicts, views, writing
 from tandem.reviews import queries as reviews
 from tandem.reviews.answers import ReviewCreated
 from tandem.reviews.claim_rules import as_objected, check_concerned, end_claim
@@ -46,13 +47,13 @@ async def create_review(services: Services, caller: Caller, request: CreateRevie
     contents.check_text(services, "intent", request.intent)
     contents.check_metadata(services, request.metadata)
     request = contents.as_code(request)
-    write = _create if request.review_id is None else _revise
+    write = partial(_create if request.review_id is None else _revise, services, caller, request)
     try:
-        return await write(services, caller, request)
+        return await again.knowing(services, write)
     except ProjectMoved:
         # Registered, moved or removed between validation and transaction: validate once more.
         await services.projects.load()
-        return await write(services, caller, request)
+        return await again.knowing(services, write)
 
 
 def _require_content(category: str | None, request: CreateReview) -> None:
@@ -79,6 +80,7 @@ async def _create(services: Services, caller: Caller, request: CreateReview) -> 
     review_id = services.clock.new_id("rv")
 
     def work(unit: Unit) -> ReviewCreated:
+        again.ensure_known(unit, services, project)
         if request.parent_id is not None:
             _check_parent(unit, request.parent_id, project)
         if request.reuse and (known := _find_same(unit, services, caller, project, request, content)) is not None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, replace
+from functools import partial
 
 from tandem.contract.access import Names
 from tandem.contract.caller import Caller
@@ -79,6 +80,10 @@ async def submit_verdict(services: Services, caller: Caller, request: SubmitVerd
         InvalidPhase: It would approve a hand-off that its cycle has gone on without.
         SchemaInvalid: The counter-patch to a hand-off is no payload for it.
     """
+    return await again.knowing(services, partial(_submit, services, caller, request))
+
+
+async def _submit(services: Services, caller: Caller, request: SubmitVerdict) -> VerdictGiven:
     asked = _checked(services, request)
     facts = await _offered(services, caller, request, asked)
     new_id = services.clock.new_id
@@ -90,6 +95,7 @@ async def submit_verdict(services: Services, caller: Caller, request: SubmitVerd
         for participant in services.participants:
             participant.lock(unit, request.review_id)
         before = reviews.get(unit, request.review_id, request.project, lock=True)
+        again.ensure_known(unit, services, before.project)
         before, own = _claimed(unit, services, before, caller, request)
         reviewer, current = _admit(unit, own, asked, request, caller)
         given = verdict_on(own, verdict_id, asked, request.reason, reviewer, services.clock.now_us())

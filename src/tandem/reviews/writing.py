@@ -7,9 +7,11 @@ that units on PostgreSQL cannot wait for each other in a circle.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
-from typing import Any, Final
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from functools import cache
+from operator import attrgetter
+from typing import Any, Final, NamedTuple, cast
 
 import orjson
 from sqlalchemy import bindparam, delete, insert, select, update
@@ -53,6 +55,8 @@ _INSERTS: Final = {
     "findings": upsert(tables.findings),
 }
 """By the name in `Rows`, in the order in which they refer to each other."""
+_NUMBERED: Final = frozenset({"verdict", "messages", "counter_patch", "findings"})
+"""Rows that are listed in the order of their events."""
 _insert_taken_back = Statement(insert(tables.taken_back))
 _insert_approval = insert_if_new(tables.approvals)
 _insert_approved_path = Statement(insert(tables.approved_paths))
@@ -81,8 +85,7 @@ class CounterPatchEnd:
     decided_at: int
 
 
-@dataclass(frozen=True, slots=True)
-class Rows:
+class Rows(NamedTuple):
     """What an event writes beside the review itself."""
 
     round: Round | None = None
@@ -114,7 +117,7 @@ def change_review(
 ) -> Review:
     """Write what an event made of a review (None before a new one) and the event; the review with its event fields."""
     seq = take_seq(unit)
-    numbered = _numbered(rows, seq)
+    beside = _beside(rows, seq)
     changed = changes(before, after)
     written = write(
         unit,
@@ -128,67 +131,61 @@ def change_review(
         old=before.state if before else None,
         new=after.state,
         data=data,
-        delta=_delta({name: value for name, value in changed.items() if name not in VOLATILE}, numbered),
+        delta={"review": {name: value for name, value in changed.items() if name not in VOLATILE}, **beside},
         changed=changed,
     )
-    _write_rows(unit, numbered)
+    _write_rows(unit, beside)
     _write_approval(unit, before, written)
-    if numbered.round or numbered.findings:
+    if rows.findings or (rows.round and before):
         _write_contested(unit, written)
-    given = rows.verdict and _as_row(rows.verdict)
-    unit.count(sorted([*moves(before, written, kind, given), *finding_moves(written, numbered.findings, kind)]))
+    given = beside.get("verdict")
+    unit.count(sorted([*moves(before, written, kind, given), *finding_moves(written, rows.findings, kind)]))
     return written
 
 
-def _as_row(record: Any) -> dict[str, Any]:
-    is_tuple = hasattr(record, "_asdict")
-    return record._asdict() if is_tuple else {name: getattr(record, name) for name in record.__slots__}
-
-
-def _numbered(rows: Rows, seq: int) -> Rows:
-    """The rows with the event's number on all that are listed in the order of events."""
-    if not (rows.verdict or rows.messages or rows.counter_patch or rows.findings):
-        return rows
-    return replace(
-        rows,
-        verdict=replace(rows.verdict, seq=seq) if rows.verdict else None,
-        messages=tuple(replace(message, seq=seq) for message in rows.messages),
-        counter_patch=replace(rows.counter_patch, seq=seq) if rows.counter_patch else None,
-        findings=tuple(one if one.seq else one._replace(seq=seq) for one in rows.findings),
-    )
-
-
-def _delta(changed: dict[str, Any], rows: Rows) -> dict[str, Any]:
-    """What a replay needs: the review's changed columns and the rows beside it."""
-    delta: dict[str, Any] = {"review": changed}
-    if rows is not NO_ROWS:
-        parts = ((one.name, getattr(rows, one.name)) for one in fields(rows))
-        delta |= {name: _as_json(part) for name, part in parts if part}
-    return delta
+def _beside(rows: Rows, seq: int) -> dict[str, Any]:
+    """The rows beside a review as a replay needs them; those that are listed in the order of events get its number."""
+    found = {name: _as_json(part) for name, part in zip(Rows._fields, rows, strict=True) if part}
+    for name in _NUMBERED & found.keys():
+        for row in _each(found[name]):
+            row["seq"] = row["seq"] or seq
+    return found
 
 
 def _as_json(part: Any) -> Any:
     if isinstance(part, str):
         return part
     # A record may be a tuple, too, of a type of its own.
-    return [_as_json(one) for one in _each(part)] if part.__class__ is tuple else _as_row(part)
+    return [_as_json(one) for one in part] if part.__class__ is tuple else _as_row(part)
 
 
-def _each(part: Any) -> tuple[Any, ...]:
-    return part if part.__class__ is tuple else (part,)
+def _as_row(record: Any) -> dict[str, Any]:
+    if isinstance(record, tuple):
+        return cast("Any", record)._asdict()
+    names, values = _columns(record.__class__)
+    return dict(zip(names, values(record), strict=True))
 
 
-def _write_rows(unit: Unit, rows: Rows) -> None:
-    if rows is NO_ROWS:
+@cache
+def _columns(kind: type[Any]) -> tuple[tuple[str, ...], Callable[[Any], tuple[Any, ...]]]:
+    return kind.__slots__, attrgetter(*kind.__slots__)
+
+
+def _each(part: Any) -> list[Any]:
+    return cast("list[Any]", part) if isinstance(part, list) else [part]
+
+
+def _write_rows(unit: Unit, found: Mapping[str, Any]) -> None:
+    if not found:
         return
     for name, statement in _INSERTS.items():
-        for record in filter(None, _each(getattr(rows, name))):
-            unit.put(statement, **_as_row(record))
-    if rows.decision:
-        unit.put(_decide_counter_patch, **{f"new_{name}": value for name, value in _as_row(rows.decision).items()})
-    if rows.resolved:
-        unit.put(_resolve_message, key=rows.resolved[0], new_resolved_by=rows.resolved[1])
-    for taken in taken_back_by(rows.rollback._asdict()) if rows.rollback else ():
+        for row in _each(found[name]) if name in found else ():
+            unit.put(statement, **row)
+    if decision := found.get("decision"):
+        unit.put(_decide_counter_patch, **{f"new_{name}": value for name, value in decision.items()})
+    if resolved := found.get("resolved"):
+        unit.put(_resolve_message, key=resolved[0], new_resolved_by=resolved[1])
+    for taken in taken_back_by(found["rollback"]) if "rollback" in found else ():
         unit.put(_insert_taken_back, **taken)
 
 
@@ -276,20 +273,23 @@ _NOTHING_NEW = frozenset({EventKind.REVIEW_CREATED, EventKind.LESSON_REMOVED})
 """Events whose findings were counted before, in the same state: in an earlier review, or as they became lessons."""
 
 
-def finding_moves(after: Review, found: Iterable[Finding], kind: str) -> list[CounterMove]:
+def finding_moves(after: Review, found: Collection[Finding], kind: str) -> list[CounterMove]:
     """What the findings of an event count, for who found them and for their category.
 
     Args:
         after: The review after the event, with its number.
-        found: The findings that are new, which have that number, or changed.
+        found: The findings that are new, which have that number or none yet, or changed.
         kind: The event's kind.
     """
+    if not found:
+        return []
+    new = (0, after.event_seq)
     named = [
         (one, name)
         for one in (() if kind in _NOTHING_NEW else found)
-        for name in ((one.severity, one.state) if one.seq == after.event_seq else (one.state,))
+        for name in ((one.severity, one.state) if one.seq in new else (one.state,))
         # A late one stays so when it is answered.
-        if name != "open" and (name != "late" or one.seq == after.event_seq)
+        if name != "open" and (name != "late" or one.seq in new)
     ]
     metrics = Counter((after.category, one.author, f"{FOUND_PREFIX}{name}") for one, name in named)
     metrics += Counter(
