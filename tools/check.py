@@ -1,12 +1,13 @@
 """Everything that a change must pass: `make test`, and so CI.
 
-    python tools/check.py [--static | --tests | --fuzz MINUTES] [--clients NAMES] [--keep-going] [arguments of pytest]
+    python tools/check.py [--static | --tests | --fuzz MINUTES] [--clients NAMES] [--installation] [--keep-going]
+                          [arguments of pytest]
 
 The checks that only read run first, two at a time; when one fails, its output is shown and the tests
 are not started (unless `--keep-going`). The slowest of them, that of the types, runs beside the tests:
 alone it would leave processors idle for a minute. So do, with `--clients`, the tests of the real client
-programs (`tools/clients.py`), which mostly wait. The last line counts checks and tests together:
-`1234 passed, 0 failed`. Exit status 0 means that nothing failed.
+programs (`tools/clients.py`), which mostly wait, and with `--installation` what `tools/installation.py` tries. The
+last line counts checks and tests together: `1234 passed, 0 failed`. Exit status 0 means that nothing failed.
 
 `--fuzz` is another thing: the tests that explore, with random examples, for so long (`tests/fuzzing.py`).
 """
@@ -106,6 +107,8 @@ def main() -> int:
             if options.clients:
                 of_clients = ("tools/clients.py", "--only", options.clients, "--quiet")
                 beside.insert(0, Check("real clients (pytest)", of_clients))
+            if options.installation:
+                beside.append(Check("installation", ("tools/installation.py",)))
             outcomes += run_tests_beside(beside, pytest_arguments)
     except KeyboardInterrupt:
         print("\ninterrupted", file=sys.stderr)
@@ -120,6 +123,7 @@ def _arguments() -> tuple[argparse.Namespace, list[str]]:
     parser.add_argument("--tests", action="store_true", help="only the tests")
     parser.add_argument("--fuzz", type=float, metavar="MINUTES", help="only look for new counterexamples, so long")
     parser.add_argument("--clients", metavar="NAMES", help="the tests of these real clients, too: codex,claude")
+    parser.add_argument("--installation", action="store_true", help="installing it in empty environments, too")
     parser.add_argument("--keep-going", action="store_true", help="run the tests even when a check has failed")
     return parser.parse_known_args()
 

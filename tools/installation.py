@@ -1,15 +1,18 @@
 """Tries what users install: the folder, the sdist and the wheel, each in an empty environment, and a broker of each.
 
-    python tools/installation.py    needs a package index; some 30 seconds for each
+    python tools/installation.py    needs a package index; half a minute
 
-The packages that Tandem needs are those of `requirements.txt`, with their hashes, as in `docs/guide/install.md`.
+The packages that Tandem needs are those of `requirements.txt`, with their hashes, as in `docs/guide/install.md`. They
+are installed once, and each environment begins as a copy.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import venv
 from pathlib import Path
@@ -23,10 +26,11 @@ def main() -> int:
         scratch = Path(folder)
         built = scratch / "built"
         try:
-            first = _try(ROOT, scratch / "folder")
+            packages = _packages(scratch / "packages")
+            first = _try(ROOT, scratch / "folder", packages)
             _run(first, "-m", "hatchling", "build", "-d", str(built), cwd=ROOT)
             for file in (*built.glob("*.tar.gz"), *built.glob("*.whl")):
-                _try(file, scratch / file.suffix[1:])
+                _try(file, scratch / file.suffix[1:], packages)
         except subprocess.CalledProcessError as error:
             print(f"installation: failed: {' '.join(map(str, error.cmd))}\n{error.stdout}", file=sys.stderr)
             return 1
@@ -34,17 +38,26 @@ def main() -> int:
     return 0
 
 
-def _environment(folder: Path) -> Path:
-    """An environment with nothing but pip and the pinned packages; its interpreter."""
+def _packages(folder: Path) -> Path:
+    """The folder of an environment that has pip and the pinned packages, and nothing else."""
     venv.create(folder, with_pip=True)
-    python = folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
-    _run(python, "-m", "pip", "install", "--quiet", "--require-hashes", "-r", str(ROOT / "requirements.txt"))
-    return python
+    _run(_python(folder), "-m", "pip", "install", "--quiet", "--require-hashes", "-r", str(ROOT / "requirements.txt"))
+    return _site(folder)
 
 
-def _try(source: Path, folder: Path) -> Path:
+def _python(folder: Path) -> Path:
+    return folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
+
+
+def _site(folder: Path) -> Path:
+    return Path(sysconfig.get_path("purelib", "venv", {"base": str(folder)}))
+
+
+def _try(source: Path, folder: Path, packages: Path) -> Path:
     """Install it, and have the installed program start a broker, ask it, and end it; the environment's interpreter."""
-    python = _environment(folder)
+    venv.create(folder)
+    shutil.copytree(packages, _site(folder), dirs_exist_ok=True)
+    python = _python(folder)
     _run(python, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", str(source))
     _run(python, "-m", "pip", "check")
     data = ("--data-dir", str(folder / "data"))
