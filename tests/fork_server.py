@@ -61,6 +61,8 @@ NUMBER = struct.Struct("=i")
 
 STREAMS = 3
 _MOST_DESCRIPTORS = 1024
+_MOST_MOVES = 9
+"""One event moves fewer counters than that, mostly."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,7 @@ def main() -> None:
     gc.disable()
     for name in PRELOADED:
         __import__(name)
+    prepare()
     if (python := os.environ.get("FORKED_HOOKS")) is not None:
         # As the process of the tests writes them: see `tests/forked_hooks.py`.
         sys.modules["tandem.setup.hook_scripts"].__dict__["sys"] = SimpleNamespace(executable=python)
@@ -91,6 +94,24 @@ def main() -> None:
     order = serve(socket.socket(fileno=int(sys.argv[1])))
     if order is not None:
         become(order)
+
+
+def prepare() -> None:
+    """Compile what each child would compile at its first call of a kind: tables, statements, requests."""
+    from tandem.schema import TANDEM  # as late as all that is preloaded
+    from tandem.server.catalogue import REGISTRY
+    from tandem.store.ledger import moving
+    from tandem.store.statement import POSTGRESQL, SQLITE, Statement
+
+    for dialect in (SQLITE, POSTGRESQL):
+        TANDEM.ddl(dialect)
+    for one in gc.get_objects():
+        if isinstance(one, Statement):
+            _ = one.sqlite, one.postgresql
+    for count in range(1, _MOST_MOVES):
+        _ = moving(count).sqlite
+    for operation in REGISTRY:
+        operation.request.model_rebuild()
 
 
 def serve(channel: socket.socket) -> Order | None:

@@ -223,7 +223,7 @@ def test_an_older_database_is_taken_forward_with_everything_in_it(url: str, tmp_
 def test_the_tables_that_a_copy_describes_are_made_and_taken_forward(path: Path, tmp_path: Path) -> None:
     url, first = f"sqlite:///{path}", first_schema(tmp_path / "scripts")
     second = second_schema(first)
-    store = opened(url, second.former("0001_first", tuple(first.ddl(SQLITE))))
+    store = opened(url, second.former("0001_first", first.ddl(SQLITE)))
     chair = Statement(insert(first.metadata.tables["things"]).values(name="chair", note="oak"))
     store.write_blocking(lambda unit: unit.execute(chair))
     store.close_blocking()

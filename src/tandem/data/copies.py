@@ -263,7 +263,7 @@ async def _dump(url: str, file: Path, *, compress: bool, told: Told) -> portable
             head.log_id,
             unit.dialect,
             queries.count_rows(unit),
-            tuple(TANDEM.ddl(SQLITE)),
+            TANDEM.ddl(SQLITE),
         )
         tables = ((table.name, queries.columns_of(table), queries.read_rows(unit, table)) for table in queries.TABLES)
         # From its beginning each time: on PostgreSQL a unit may be run again.

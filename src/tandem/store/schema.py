@@ -11,6 +11,7 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -118,15 +119,9 @@ class Schema:
         """The schema as it was in an earlier version, as that one's `ddl` for SQLite said, or by its migrations."""
         return replace(self, revisions=self.revisions[: self.revisions.index(version) + 1], statements=statements)
 
-    def ddl(self, dialect: Dialect) -> list[str]:
+    def ddl(self, dialect: Dialect) -> tuple[str, ...]:
         """The statements that make every table and index, in order."""
-        statements: list[str] = []
-
-        def collect(element: Any, *_args: Any, **_kwargs: Any) -> None:
-            statements.append(str(element.compile(dialect=dialect)))
-
-        self.metadata.create_all(create_mock_engine(f"{dialect.name}+{dialect.driver}://", collect), checkfirst=False)
-        return statements
+        return _ddl(self.metadata, dialect)
 
     def prepare(self, connection: Any, words: SchemaDialect) -> None:
         """Bring the database of a driver's connection in autocommit mode to this schema.
@@ -265,6 +260,17 @@ class Schema:
                     " nothing was changed; restore a copy, and report this",
                     setting="database_url",
                 )
+
+
+@cache
+def _ddl(metadata: MetaData, dialect: Dialect) -> tuple[str, ...]:
+    statements: list[str] = []
+
+    def collect(element: Any, *_args: Any, **_kwargs: Any) -> None:
+        statements.append(str(element.compile(dialect=dialect)))
+
+    metadata.create_all(create_mock_engine(f"{dialect.name}+{dialect.driver}://", collect), checkfirst=False)
+    return tuple(statements)
 
 
 @contextmanager
