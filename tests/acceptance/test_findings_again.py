@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -225,3 +226,21 @@ def test_p11_a_late_finding_that_called_a_person_does_so_where_its_change_comes_
     again = shop.put_up(diff=added("pay.py", *mended))
     assert [one["state"] for one in found(shop, again)] == ["late"]
     agents.refused("INVALID_TRANSITION", "claim_review", review_id=again, reviewer_id=OTHER)
+
+
+def test_p11_a_broker_that_has_just_started_knows_the_findings_from_before(tmp_path: Path):
+    with BrokerProcess(tmp_path) as broker:
+        with Desk(broker.url, "shop") as shop, AgentDesk(broker.url, "shop") as agents:
+            beside = shop.put_up(diff=added("pay.py", *CODE, "# end"))
+            review = shop.put_up(diff=added("pay.py", *CODE))
+            agents.decide(review, "changes_requested", findings=[PAY])
+            shop.do("close_review", review_id=review)
+        broker.stop()
+        broker.start()
+        with AgentDesk(broker.url, "shop") as agents:
+            given = agents.do("submit_verdict", review_id=beside, verdict="approved", reviewer_id=OTHER, claim=True)
+            assert given["status"] == "pending"
+        broker.stop()
+        broker.start()
+        with Desk(broker.url, "shop") as shop:
+            assert len(found(shop, shop.put_up(diff=added("pay.py", *CODE, "# the end")))) == 1
