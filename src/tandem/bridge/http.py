@@ -194,7 +194,10 @@ class HttpResponse:
         """The body as it arrives."""
         is_whole = False
         try:
-            yield from self._connection.reader.body(self.status, self._head, is_stream=is_stream)
+            for piece in self._connection.reader.body(self.status, self._head, is_stream=is_stream):
+                # What comes without a pause hides that the connection was shut.
+                self._exchange.pause(0)
+                yield piece
             is_whole = True
         except (OSError, ValueError) as error:
             self._client.leave(self._connection.target)
