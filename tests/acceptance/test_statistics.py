@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
-from tests.acceptance.databases import run_sql
-from tests.acceptance.pooling import Steward, ended, started
+from tests.acceptance.pooling import Steward, ended
 from tests.acceptance.reviewing import OTHER, REVIEWER, AgentDesk, Desk, edited
-from tests.broker import BrokerProcess, fresh_project
 from tests.databases import ON_BOTH_DATABASES
-from tests.git.sandbox import Sandbox
 
 MAJOR = {"file": "a.txt", "line": 2, "severity": "major", "category": "Logic: order", "claim": "It is not the best."}
 NIT = {"severity": "nit", "category": "logic: order ", "claim": "Odd word."}
@@ -109,26 +104,3 @@ def test_a_finding_that_comes_again_with_its_change_or_stops_being_a_lesson_is_n
     assert {one: found(tally) for one, tally in counted.items()} == {
         "logic: order": {"major": 1, "refuted": 1, "upheld": 1}
     }
-
-
-@ON_BOTH_DATABASES
-def test_what_happened_before_an_upgrade_is_counted(
-    tmp_path: Path, repo: Sandbox, database_settings: dict[str, object]
-) -> None:
-    with BrokerProcess(tmp_path, **database_settings) as broker, ExitStack() as stack:
-        desk = stack.enter_context(Desk(broker.url, fresh_project()))
-        desk.register(repo.root)
-        steward = started(desk)
-        desk.put_up(diff=edited())
-        run(steward, steward.one(), 0.25, verdict="approved")
-        told = [desk.do("get_review_stats", since=since) for since in (None, "2001-01-01")]
-        assert all(one["total"]["mean_rounds"] == 1 for one in told)
-        broker.stop()
-        run_sql(
-            broker,
-            database_settings,
-            *Path(__file__).with_name("before_0027.sql").read_text("utf-8").splitlines(),
-        )
-        broker.start()
-        assert [desk.do("get_review_stats", since=since) for since in (None, "2001-01-01")] == told
-        broker.assert_intact()

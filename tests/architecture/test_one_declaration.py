@@ -188,7 +188,7 @@ def add_field(package: Path) -> set[str]:
 def _add_migration(versions: Path, written: str) -> set[str]:
     known = versions.parent / "__init__.py"
     name = f"{len(REVISIONS) + 1:04}_tickets"
-    text = known.read_text("utf-8").replace(f'"{REVISIONS[-1]}",\n)', f'"{REVISIONS[-1]}",\n    "{name}",\n)', 1)
+    text = known.read_text("utf-8").replace(f'"{REVISIONS[-1]}",', f'"{REVISIONS[-1]}", "{name}",', 1)
     known.write_text(text, "utf-8")
     step = MIGRATION.format(name=name, before=REVISIONS[-1], step=indent(written, "    "))
     (versions / f"{name}.py").write_text(step, "utf-8")

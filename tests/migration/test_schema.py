@@ -279,7 +279,7 @@ def with_version(url: str, version: str) -> None:
     ("version", "reason"),
     [
         ("9999_from_the_future", r"newer Tandem.*9999_from_the_future"),
-        ("0021_quota_pauses", r"older Tandem \(schema 0021.*data export FILE.*data import FILE"),
+        ("0036_profiles", r"older Tandem \(schema 0036.*data export FILE.*data import FILE"),
     ],
 )
 def test_a_database_of_another_version_is_refused_with_what_to_do(url: str, version: str, reason: str) -> None:
