@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from pydantic import TypeAdapter
 
 from tandem.contract.operation import ALL, MCP_ROLES, Operation
 from tandem.contract.request import Check
@@ -184,7 +185,7 @@ def answer_fields(operation: Operation) -> tuple[list[Field], dict[str, list[Fie
     """
     if operation.answer is dict:
         return _read(HandoffWrite.model_json_schema()["properties"]["payload"])
-    return _read(operation.answer_adapter().json_schema())
+    return _read(TypeAdapter(operation.answer).json_schema())
 
 
 def _read(schema: Schema) -> tuple[list[Field], dict[str, list[Field]]]:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from typing import Any
-
-from pydantic import TypeAdapter
 
 from tandem.contract.caller import Caller
 from tandem.contract.request import Request
@@ -46,7 +44,6 @@ class Hints:
     """What a client may assume about a call (MCP tool annotations)."""
 
     read_only: bool
-    destructive: bool = False
     idempotent: bool = False
     open_world: bool = False
 
@@ -91,17 +88,11 @@ class Operation:
     listed: bool = True
     for_agents: bool = True
     reveal: Reveal | None = None
-    _answer_adapter: list[TypeAdapter[Any]] = field(default_factory=list[TypeAdapter[Any]], repr=False, compare=False)
 
     @property
     def description(self) -> str:
         """One or two sentences, for listings and help."""
         return " ".join((self.request.__doc__ or "").split())
-
-    @property
-    def writes(self) -> bool:
-        """Whether it changes anything."""
-        return not self.hints.read_only
 
     @property
     def over_mcp(self) -> bool:
@@ -111,12 +102,6 @@ class Operation:
     def input_schema(self) -> dict[str, Any]:
         """JSON Schema of the request."""
         return self.request.model_json_schema()
-
-    def answer_adapter(self) -> TypeAdapter[Any]:
-        """Validates and describes the answer; built on first use, as listings leave it out."""
-        if not self._answer_adapter:
-            self._answer_adapter.append(TypeAdapter(self.answer))
-        return self._answer_adapter[0]
 
 
 Unlisted = partial(Operation, listed=False)

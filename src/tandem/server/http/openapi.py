@@ -90,7 +90,7 @@ def generate(registry: Registry, version: str) -> dict[str, Any]:
     operations = tuple(registry)
     modes: list[tuple[str, Literal["validation", "serialization"], TypeAdapter[Any]]] = [
         *((one.name, "validation", TypeAdapter(one.request)) for one in operations),
-        *((one.name, "serialization", one.answer_adapter()) for one in operations),
+        *((one.name, "serialization", TypeAdapter(one.answer)) for one in operations),
     ]
     schemas, common = TypeAdapter.json_schemas(modes, ref_template=_REFERENCE)
     definitions = common.get("$defs", {})

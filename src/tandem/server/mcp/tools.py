@@ -183,7 +183,7 @@ class Tools:
             "inputSchema": self.input_schema(operation.name),
             "annotations": {
                 "readOnlyHint": hints.read_only,
-                "destructiveHint": hints.destructive,
+                "destructiveHint": False,
                 "idempotentHint": hints.idempotent,
                 "openWorldHint": hints.open_world,
             },
