@@ -33,13 +33,13 @@ from tandem.core.secret_key import Tokens, load_or_make
 from tandem.cycles.handoffs import HandoffReviews
 from tandem.errors import ConfigInvalid
 from tandem.gate.commits import CommittedReviews
-from tandem.git.runner import Git, memory_folder
+from tandem.git.runner import Git, Limits, memory_folder
 from tandem.pool import queries as reviewers
 from tandem.pool import runs as reviewer_runs
 from tandem.pool.runs import PoolReviews
 from tandem.projects.mirrors import FOLDER as MIRRORS
 from tandem.projects.mirrors import MirrorSettings
-from tandem.projects.registry import GitSettings, Projects
+from tandem.projects.registry import Projects
 from tandem.retention.queries import newest_removed
 from tandem.reviews import queries as reviews
 from tandem.reviews.context import Services
@@ -163,7 +163,7 @@ class Broker:
         self._started, self._clock = time.monotonic(), clock or Clock()
         tokens = Tokens(load_or_make(settings.secret_key))
         self._store = _store_of(settings, tokens.seal_event)
-        git = GitSettings(settings.git_executable, settings.git_timeout_seconds, settings.inflated_limit_bytes)
+        git = Git(settings.git_executable, settings.git_timeout_seconds, Limits(settings.inflated_limit_bytes))
         mirrors = MirrorSettings(
             folder=settings.data_dir / MIRRORS,
             tokens=tokens,

@@ -12,6 +12,7 @@ import pytest
 
 from tandem.errors import Unavailable
 from tandem.git.repository import Repository
+from tandem.git.runner import Git
 from tests.acceptance.reviewing import PROPOSAL, REVIEWER, Desk, edited
 from tests.broker import StartBroker, fresh_project
 from tests.git.sandbox import Sandbox
@@ -127,7 +128,7 @@ def test_no_question_about_a_repository_runs_what_its_configuration_names(
 
 def test_a_search_for_what_a_change_takes_back_runs_nothing_either(trapped: Sandbox, ran: Path, tmp_path: Path):
     head = trapped.head()
-    with Repository(trapped.root, str(old_git(tmp_path))) as repository:
+    with Repository(trapped.root, Git(str(old_git(tmp_path)))) as repository:
         changes = repository.change_on_the_way(head, head=head, base=None, branches=["nowhere"])
         assert changes is not None
         assert [change.path for change in changes] == ["c.txt", "lost.txt", "sub/d.txt"]

@@ -14,6 +14,7 @@ import pytest
 from tandem.errors import InvalidDiff, InvalidInput, TimedOut, TooLarge, Unavailable
 from tandem.git import runner
 from tandem.git.repository import Repository
+from tandem.git.runner import Git
 from tests.git.sandbox import Sandbox, edit, new_file
 
 PATIENCE_SECONDS = 60
@@ -32,13 +33,13 @@ def children() -> set[int]:
 
 def test_a_git_that_is_missing_says_what_to_install(sandbox: Sandbox) -> None:
     with (
-        Repository(sandbox.root, git="git-that-is-missing") as repository,
+        Repository(sandbox.root, git=Git("git-that-is-missing")) as repository,
         pytest.raises(Unavailable, match="Install git") as refused,
     ):
         repository.validate_diff(new_file("x"))
     assert refused.value.details["program"] == "git-that-is-missing"
     with pytest.raises(Unavailable, match="Install git"):
-        Repository.discover(sandbox.root, git="git-that-is-missing")
+        Repository.discover(sandbox.root, git=Git("git-that-is-missing"))
 
 
 def test_a_git_that_hangs_is_ended_with_its_children(sandbox: Sandbox, tmp_path: Path) -> None:
@@ -47,7 +48,7 @@ def test_a_git_that_hangs_is_ended_with_its_children(sandbox: Sandbox, tmp_path:
     program = fake_git(tmp_path, f"exec 9>'{alive}'; sleep 300 & sleep 300")
     reader = os.open(alive, os.O_RDONLY | os.O_NONBLOCK)
     started = time.monotonic()
-    with Repository(sandbox.root, program, timeout_seconds=0.5) as repository, pytest.raises(TimedOut):
+    with Repository(sandbox.root, Git(program, 0.5)) as repository, pytest.raises(TimedOut):
         repository.validate_diff(new_file("x"))
     assert time.monotonic() - started < PATIENCE_SECONDS
     # The end of the file comes when the last process that could write is gone.
@@ -66,7 +67,7 @@ def test_a_step_that_hangs_is_a_time_out_and_the_next_try_is_fresh(
     hang.touch()
     program = fake_git(tmp_path, f"""if [ -e '{hang}' ] && [ "$1" = {command} ]; then sleep 300; fi; exec git "$@\"""")
     before = children()
-    with Repository(sandbox.root, program, timeout_seconds=4) as repository:
+    with Repository(sandbox.root, Git(program, 4)) as repository:
         with pytest.raises(TimedOut):
             repository.validate_diff(edit("thing", "one", "two"))
         hang.unlink()
@@ -77,7 +78,7 @@ def test_a_step_that_hangs_is_a_time_out_and_the_next_try_is_fresh(
 def test_an_outgrown_answer_is_too_large(sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runner, "OUTPUT_LIMIT_BYTES", 1000)
     program = fake_git(tmp_path, "exec yes")
-    with Repository(sandbox.root, program) as repository, pytest.raises(TooLarge) as refused:
+    with Repository(sandbox.root, Git(program)) as repository, pytest.raises(TooLarge) as refused:
         repository.resolve_base(None)
     assert refused.value.details["limit"] == 1000
 
@@ -180,5 +181,5 @@ def test_a_full_disk_is_no_fault_of_the_diff(sandbox: Sandbox, tmp_path: Path) -
         """if [ "$1" = apply ]; then echo "error: unable to write file x: No space left on device" >&2; exit 1; fi
 exec git "$@\"""",
     )
-    with Repository(sandbox.root, program) as repository, pytest.raises(Unavailable, match="No space left"):
+    with Repository(sandbox.root, Git(program)) as repository, pytest.raises(Unavailable, match="No space left"):
         repository.validate_diff(new_file("x"))

@@ -16,7 +16,7 @@ from tandem.git.names import decode_path
 from tandem.git.objects import GitObject, ObjectReader
 from tandem.git.place import branch_tip, head_commit
 from tandem.git.raw import GITLINK
-from tandem.git.runner import Git, Limits, Output
+from tandem.git.runner import Git, Output
 
 _HEAD = "HEAD"
 _HEADS = "refs/heads/"
@@ -58,9 +58,9 @@ class Handle:
         bases: All that is known of it, where it was made of the files of some bases; None for a whole repository.
     """
 
-    def __init__(self, root: Path, git: str = "git", timeout_seconds: float = 10, limits: Limits | None = None) -> None:
+    def __init__(self, root: Path, git: Git | None = None) -> None:
         self.root = root
-        self.git = Git(git, timeout_seconds, limits)
+        self.git = git or Git()
         self.bases: Mapping[str, Base] | None = None
         self._lock = threading.Lock()
         self._opened: tuple[Layout, ObjectReader] | None = None

@@ -13,14 +13,14 @@ from tandem.core.scratch import ScratchFolder
 from tandem.errors import InvalidInput, TimedOut, TooLarge
 from tandem.git import base_files, drawing, ground, reviewed_tree, rounds, snapshot, travel, validation, worktree
 from tandem.git.base_files import BaseFile
-from tandem.git.changes import Change, ValidatedContent
+from tandem.git.changes import Change
 from tandem.git.ground import Ground
 from tandem.git.handle import Handle
 from tandem.git.layout import layout_at
 from tandem.git.names import encode_path
 from tandem.git.objects import ObjectReader
 from tandem.git.reviewed_tree import RoundContent
-from tandem.git.runner import Git, GitFailed, Limits
+from tandem.git.runner import Git, GitFailed
 
 
 class Repository(Handle):
@@ -31,13 +31,14 @@ class Repository(Handle):
     """
 
     @classmethod
-    def discover(cls, path: str | Path, git: str = "git", timeout_seconds: float = 10) -> Self:
+    def discover(cls, path: str | Path, git: Git | None = None) -> Self:
         """The repository whose work tree contains `path`, with the index and the settings that the environment names.
 
         Raises:
             InvalidInput: The path is in no work tree.
         """
-        layout = layout_at(Git(git, timeout_seconds), Path(path))
+        git = git or Git()
+        layout = layout_at(git, Path(path))
         stated = os.environ.get("GIT_INDEX_FILE")
         layout = replace(
             layout,
@@ -45,35 +46,32 @@ class Repository(Handle):
             # Files that these settings ignore must not be submitted.
             configuration=tuple(one for one in os.environ.items() if one[0].startswith("GIT_CONFIG")),
         )
-        found = cls(layout.root, git, timeout_seconds)
-        found._opened = layout, ObjectReader(found.git, layout)
+        found = cls(layout.root, git)
+        found._opened = layout, ObjectReader(git, layout)
         return found
 
     @classmethod
     @contextmanager
-    def of_files(
-        cls, bases: Mapping[str, Iterable[BaseFile]], git: str, timeout_seconds: float, limits: Limits | None = None
-    ) -> Generator[Self]:
+    def of_files(cls, bases: Mapping[str, Iterable[BaseFile]], git: Git) -> Generator[Self]:
         """A repository that has some files of some bases and nothing else, gone when the block ends.
 
         Args:
             bases: The files of each base, by the base's id.
             git: The program.
-            timeout_seconds: How long one command may take.
-            limits: What git may take up.
 
         Raises:
             InvalidInput: The ids do not go together.
         """
         with ScratchFolder("git") as folder:
-            made = cls(Path(folder), git, timeout_seconds, limits)
-            made._opened, made.bases = base_files.opened(made.git, bases, Path(folder))
+            made = cls(Path(folder), git)
+            made._opened, made.bases = base_files.opened(git, bases, Path(folder))
             with made:
                 yield made
 
     validate_diff = validation.validate_diff
     base_files = base_files.read
     text_change = validation.text_change
+    file_change = snapshot.file_change
     unread = drawing.unread
     interdiff = rounds.interdiff
     file_of_round = rounds.read_file
@@ -90,11 +88,6 @@ class Repository(Handle):
     returned = snapshot.returned
     has_any = snapshot.has_any
 
-    @property
-    def is_partial(self) -> bool:
-        """Whether it has only some files of some bases."""
-        return self.bases is not None
-
     def has_base(self, base: str | None) -> bool:
         """Whether a change can be validated against a base here."""
         try:
@@ -110,14 +103,6 @@ class Repository(Handle):
             InvalidInput: There is no such commit or tree; `details.field` is the `field` that named it.
         """
         return self.base(base, field).oid
-
-    def file_change(self, path: str, text: str, base: str | None = None) -> ValidatedContent:
-        """As `text_change`, but as the diff that it comes to, with a digest like that of every diff.
-
-        Raises:
-            InvalidInput: As there, and where the file has that content already.
-        """
-        return snapshot.file_diff(self, self.text_change(path, text, base), text)
 
     def applies_to(self, changes: Iterable[Change], revision: str = "HEAD") -> bool:
         """Whether all touched paths are, at `revision`, exactly as before the changes.

@@ -22,6 +22,7 @@ from tandem.git.names import decode_path, encode_path
 from tandem.git.place import is_git_folder
 from tandem.git.raw import EXECUTABLE, RAW_OPTIONS, REGULAR, digest_of
 from tandem.git.runner import BoundGit, GitFailed
+from tandem.git.validation import text_change
 
 _RANGE = re.compile(r"(?P<start>.*?)(?P<dots>\.\.\.?)(?P<end>.*)", re.DOTALL)
 _OID = re.compile(r"\b(?:[0-9a-f]{64}|[0-9a-f]{40})\b")
@@ -105,8 +106,13 @@ def _lacking(handle: Handle, failure: GitFailed, trees: tuple[str, str]) -> Unav
     return failure
 
 
-def file_diff(handle: Handle, found: ValidatedContent, text: str) -> ValidatedContent:
-    """The whole content of one file, as validated, as a change like any other; see `Repository.file_change`."""
+def file_change(handle: Handle, path: str, text: str, base: str | None = None) -> ValidatedContent:
+    """As `text_change`, but as the diff that it comes to, with a digest like that of every diff.
+
+    Raises:
+        InvalidInput: As there, and where the file has that content already.
+    """
+    found = text_change(handle, path, text, base)
     (change,) = found.changes
     if change.before == change.after:
         raise InvalidInput(f"{change.path} has exactly this content already.", field="description", path=change.path)

@@ -32,6 +32,7 @@ from tandem.core.scratch import remove_tree
 from tandem.errors import Forbidden, TandemError, Unauthenticated
 from tandem.git.repository import Repository
 from tandem.git.reviewed_tree import ReviewedTree, RoundContent
+from tandem.git.runner import Git
 from tandem.pool import sandbox
 from tandem.pool.reviewers import Broker, Invocation, RunLimits, programs
 from tandem.pool.reviewers.processes import end_marked
@@ -485,7 +486,7 @@ def _findings(run: _Run, written: bytes) -> list[dict[str, Any]]:
 
 def _laid_out(root: str, content: RoundContent, place: Path, check: CheckView) -> ReviewedTree:
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with Repository.discover(Path(root), timeout_seconds=_GIT_SECONDS) as repository:
+    with Repository.discover(Path(root), Git(timeout_seconds=_GIT_SECONDS)) as repository:
         return repository.lay_out(content, place / "tree", _TITLE, place / "index", tip=check.tip)
 
 

@@ -138,8 +138,8 @@ def _home(services: ProjectContext, root: Path) -> tuple[str, str]:
     place = find_repository(str(root)) if root.is_dir() else None
     if place is None:
         # Git's error gives the reason.
-        return str(Repository.discover(root, git.executable, git.timeout_seconds).root), root.name
-    with Repository(Path(place.home), git.executable, git.timeout_seconds) as repository:
+        return str(Repository.discover(root, git).root), root.name
+    with Repository(Path(place.home), git) as repository:
         # Git itself has to agree that it can be used.
         _ = repository.layout
     return place.home, place.name

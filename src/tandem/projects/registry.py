@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterable
 from copy import copy
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from tandem.errors import InvalidInput, Unavailable
-from tandem.git.base_files import BaseFile, is_name
+from tandem.git.base_files import is_name
 from tandem.git.repository import Repository
-from tandem.git.runner import Limits
+from tandem.git.runner import Git
 from tandem.projects import mirrors
 from tandem.projects import queries as rows
 from tandem.projects.mirrors import Mirror, MirrorSettings
@@ -25,24 +23,6 @@ from tandem.store.event import Event, EventKind
 _LABEL_SECONDS: Final = 1.0
 """How long a name that is no project's is not looked for again, if the log does not say otherwise before."""
 _LABELS_MOST: Final = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class GitSettings:
-    """How git is run."""
-
-    executable: str
-    timeout_seconds: float
-    inflated_limit_bytes: int
-
-    def repository(self, root: Path) -> Repository:
-        """A repository in which git is run so."""
-        return Repository(root, self.executable, self.timeout_seconds, Limits(self.inflated_limit_bytes))
-
-    def of_files(self, bases: Mapping[str, Iterable[BaseFile]]) -> AbstractContextManager[Repository]:
-        """A repository made of some files of some bases, by the base's id, for a block."""
-        limits = Limits(self.inflated_limit_bytes)
-        return Repository.of_files(bases, self.executable, self.timeout_seconds, limits)
 
 
 class ProjectMoved(Unavailable):
@@ -56,11 +36,11 @@ class Projects:
     """The registered projects, kept in memory: every call needs one.
 
     Attributes:
-        git: How git is run in them.
+        git: The program, as it is run in them.
         mirror_seconds: How long moving a whole repository may take.
     """
 
-    def __init__(self, store: Store, git: GitSettings, mirrors: MirrorSettings) -> None:
+    def __init__(self, store: Store, git: Git, mirrors: MirrorSettings) -> None:
         self._store = store
         self._mirror_settings = mirrors
         self.mirror_seconds = mirrors.timeout_seconds
@@ -225,7 +205,7 @@ class Projects:
                 return None
         found = self._repositories.get(root)
         if found is None:
-            found = self.git.repository(Path(root))
+            found = Repository(Path(root), self.git)
             self._repositories[root] = found
         if mirror is not None and wanted and not await asyncio.to_thread(lambda: all(map(found.has_base, wanted))):
             await mirror.refresh()

@@ -240,7 +240,7 @@ async def text_facts(
 
     def validate(one: Repository) -> ValidatedContent:
         # In the project's own repository a text is held against its HEAD.
-        against = base if one.is_partial else None
+        against = base if one.bases is not None else None
         return (one.file_change if as_diff else one.text_change)(path, text, against)
 
     found = await _looked_at(services, project, None, sent, validate)
@@ -299,7 +299,7 @@ async def _looked_at(
             return None
 
         def work() -> ValidatedContent:
-            with services.projects.git.of_files({sent.base: sent.files}) as partial:
+            with Repository.of_files({sent.base: sent.files}, services.projects.git) as partial:
                 return validate(partial)
 
         stored = orjson.dumps([one.as_json() for one in sent.files]).decode()
@@ -359,7 +359,7 @@ async def repository_of(services: Services, project: str, *rounds: Round) -> Asy
         return bases
 
     with ExitStack() as stack:
-        opened = services.projects.git.of_files(await services.store.read(look))
+        opened = Repository.of_files(await services.store.read(look), services.projects.git)
         yield await asyncio.to_thread(stack.enter_context, opened)
 
 

@@ -85,11 +85,10 @@ class MirrorRoutes:
     async def _answer(self, exchange: Exchange, folder: Path, request: bytes | None) -> None:
         kind = "advertisement" if request is None else "result"
         headers = ((b"content-type", f"application/x-git-upload-pack-{kind}".encode()), _NEVER_KEPT)
-        git = self._services.projects.git
         async with (
             self._places,
             asyncio.timeout(self._services.projects.mirror_seconds),
-            mirror.answer(git.executable, folder, request) as said,
+            mirror.answer(self._services.projects.git.program, folder, request) as said,
             aclosing(said),
         ):
             await exchange.send({"type": "http.response.start", "status": 200, "headers": list(headers)})

@@ -22,7 +22,7 @@ from tandem.git.base_files import parse
 from tandem.git.mirror import MirrorFolder
 from tandem.git.repository import Repository
 from tandem.git.reviewed_tree import ReviewedTree, RoundContent
-from tandem.git.runner import Limits
+from tandem.git.runner import Git, Limits
 from tandem.pool.reviewers import ELSEWHERE, RunContext
 from tandem.pool.reviewers.broker_client import BrokerUnreachable
 from tandem.pool.reviewers.lease import Claimed
@@ -109,7 +109,7 @@ class RoundFolder:
         if context.wsl_distro is not None:
             return context, _IS_THE_PROJECTS.format(why="they cannot be made inside WSL.")
         try:
-            repository = Repository.discover(Path(context.workspace), timeout_seconds=_SECONDS)
+            repository = Repository.discover(Path(context.workspace), Git(timeout_seconds=_SECONDS))
         except TandemError as error:
             return context, _IS_THE_PROJECTS.format(why=f"its folder is read without git ({error.code}).")
         with repository:
@@ -137,7 +137,7 @@ class RoundFolder:
             try:
                 found = self.base_files()
                 bases = {found["base"]: parse(found["files"])}
-                with Repository.of_files(bases, "git", _SECONDS, Limits(_LIMIT_BYTES)) as repository:
+                with Repository.of_files(bases, Git("git", _SECONDS, Limits(_LIMIT_BYTES))) as repository:
                     tree = self._laid_out(repository, content)
             except (TandemError, BrokerUnreachable) as error:
                 code = error.code if isinstance(error, TandemError) else type(error).__name__
@@ -179,7 +179,7 @@ def copy_for_agent(context: RunContext, place: str, note: Callable[[str], None])
     folder.mkdir(mode=0o700, parents=True)
     if context.workspace != ELSEWHERE and context.wsl_distro is None:
         try:
-            with Repository.discover(Path(context.workspace), timeout_seconds=_SECONDS) as repository:
+            with Repository.discover(Path(context.workspace), Git(timeout_seconds=_SECONDS)) as repository:
                 return _within(context, repository.lay_out(RoundContent("HEAD"), folder, "The project"))
         except TandemError as error:
             note(f"there is no copy of the project: {error.code}: {error.message}")
