@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import Any
 
 import orjson
 
 from tandem.gate.rules import commit_reviews_of
 from tandem.pool.queries import reviewer_moves
-from tandem.reviews.finding_rules import Finding, of_comment
-from tandem.reviews.rounds import Message
+from tandem.reviews.finding_rules import Finding
 from tandem.reviews.rules import VOLATILE, Review, taken_back_by
 from tandem.reviews.writing import finding_moves, moves
 from tandem.schema import TANDEM
@@ -35,8 +33,6 @@ ROWS = {"counter_patch": "counter_patches", **{part: f"{part}s" for part in _ONE
 CHANGED = {"pool": "pools", "reviewer": "reviewers"}
 """Parts of a delta that are the changed columns of the subject's one row: their tables."""
 
-_MESSAGE = tuple(one.name for one in fields(Message))
-
 _Kind = EventKind
 EVENT_PARTS: dict[str, tuple[EventKind, ...]] = {
     "review": (
@@ -48,8 +44,6 @@ EVENT_PARTS: dict[str, tuple[EventKind, ...]] = {
     "review verdict": (_Kind.VERDICT_SUBMITTED, _Kind.VERDICT_COMMENT, _Kind.APPROVAL_WITHDRAWN),
     "review round findings": (_Kind.REVIEW_CREATED, _Kind.REVIEW_REVISED),
     "review verdict findings": (_Kind.VERDICT_SUBMITTED, _Kind.VERDICT_COMMENT, _Kind.APPROVAL_WITHDRAWN),
-    # As earlier versions kept findings.
-    "review verdict messages": (_Kind.VERDICT_SUBMITTED, _Kind.VERDICT_COMMENT),
     "review findings": (_Kind.FINDING_ANSWERED, _Kind.FINDING_SETTLED, _Kind.LESSON_REMOVED),
     "review counter_patch": (_Kind.COUNTER_PATCH_PROPOSED,),
     "review round decision": (_Kind.COUNTER_PATCH_ACCEPTED,),
@@ -151,9 +145,7 @@ class Replay:
 
     def _apply_parts(self, delta: dict[str, Any]) -> None:
         """What an event changes in rows that are there, and the rows of which it may bring several."""
-        for message in delta.get("messages", ()):
-            self._put_message(message)
-        for table in ("checks", "findings"):
+        for table in ("messages", "checks", "findings"):
             for row in delta.get(table, ()):
                 self._put(table, row)
         if "decision" in delta:
@@ -163,10 +155,7 @@ class Replay:
             )
         if "resolved" in delta:
             resolved, by = delta["resolved"]
-            if (resolved,) in self._rows("findings"):
-                self._rows("findings")[(resolved,)].update(state="fixed")
-            else:
-                self._rows("messages")[(resolved,)].update(resolved_by=by)
+            self._rows("messages")[(resolved,)].update(resolved_by=by)
         for row in commit_reviews_of(delta["commit"]) if "commit" in delta else ():
             self._put("commit_reviews", row)
         for row in taken_back_by(delta["rollback"]) if "rollback" in delta else ():
@@ -174,12 +163,6 @@ class Replay:
         if "advanced" in delta:
             cycle_id, number, advanced_at = delta["advanced"]
             self._rows("handoffs")[cycle_id, number].update(advanced_at=advanced_at)
-
-    def _put_message(self, message: Row) -> None:
-        if message.get("kind") == "comment" and self._review is not None:
-            self._put("findings", of_comment(message, self._review.project))
-        else:
-            self._put("messages", {name: message[name] for name in _MESSAGE})
 
     def _rows(self, table: str) -> dict[Key, Row]:
         return self.tables.setdefault(table, {})

@@ -356,27 +356,3 @@ def headline(found: Sequence[Any], counts: Any = None) -> str:
     back = f" ({blocking} keep{'s' if blocking == 1 else ''} the approval back)" if blocking else ""
     said += [f"{still} open{back}"] if still or not settled else []
     return f"{total} finding{'s' if total > 1 else ''}: {', '.join(said)}"
-
-
-def of_comment(message: dict[str, Any], project: str) -> dict[str, Any]:
-    """The row of a finding that an earlier version kept as a comment, from the row of that."""
-    shared = {name: message[name] for name in ("id", "review_id", "seq", "position", "round", "verdict_id")}
-    here = {name: message[name] for name in ("file", "line", "created_at")}
-    return Finding(
-        **shared,
-        **here,
-        project=project,
-        source="agent",
-        author=message["sender_id"],
-        end_line=None,
-        side="new",
-        severity="minor",
-        category=None,
-        claim=message["body"],
-        failure=None,
-        suggestion=None,
-        pre_existing=0,
-        lines=None,
-        fingerprint=None,
-        state="open",
-    )._asdict()
