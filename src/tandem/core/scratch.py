@@ -127,7 +127,11 @@ def _is_old(folder: str) -> bool:
 
 
 def remove_tree(folder: str) -> bool:
-    """Removes a folder, also with what cannot be written in it; whether nothing of it is left."""
+    """Removes a folder, also with what cannot be written in it; or a file or link; whether nothing of it is left."""
+    if os.path.islink(folder) or os.path.isfile(folder):
+        with suppress(OSError):
+            os.unlink(folder)
+        return not os.path.lexists(folder)
     shutil.rmtree(folder, ignore_errors=True)
     if os.path.exists(folder):
         # What git keeps is read-only, which Windows does not remove.

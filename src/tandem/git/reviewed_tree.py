@@ -315,9 +315,7 @@ class _Making:
 
 
 def _remove(path: Path) -> None:
-    if path.is_symlink() or path.is_file():
-        path.unlink()
-    elif path.exists() and not remove_tree(str(path)):
+    if not remove_tree(str(path)):
         raise Unavailable(f"{path} cannot be removed, and so keeps its old content. Delete it.", path=str(path))
 
 

@@ -166,9 +166,5 @@ def remove_others(settings: MirrorSettings, mirrors: Iterable[Mirror]) -> None:
     kept = {_KNOWN_HOSTS, *(name for one in mirrors for name in one.names)}
     with suppress(OSError):
         for found in settings.folder.iterdir():
-            if found.name in kept:
-                continue
-            if found.is_dir() and not found.is_symlink():
+            if found.name not in kept:
                 remove_tree(str(found))
-            else:
-                found.unlink(missing_ok=True)
