@@ -22,7 +22,7 @@ else:
 
 TYPE_CHECKING = False  # as in `files`
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
     from socket import socket
     from typing import Any, BinaryIO
 
@@ -306,21 +306,13 @@ class Holder:
         pid: Its number.
         is_deleted: Whether the file was deleted or replaced since it was opened.
         is_suspended: Whether the process was stopped by a signal, such as that of Ctrl-Z.
-        folder: Where it was started; None where the system does not tell.
+        folder: Where it was started.
         ports: Where it listens; empty where the system does not tell.
     """
 
     __slots__ = ("folder", "is_deleted", "is_suspended", "pid", "ports")
 
-    def __init__(
-        self,
-        pid: int,
-        *,
-        is_deleted: bool = False,
-        is_suspended: bool = False,
-        folder: str | None = None,
-        ports: Sequence[int] = (),
-    ) -> None:
+    def __init__(self, pid: int, *, is_deleted: bool, is_suspended: bool, folder: str, ports: list[int]) -> None:
         self.pid = pid
         self.is_deleted = is_deleted
         self.is_suspended = is_suspended
@@ -381,6 +373,7 @@ def _holders_elsewhere(path: str) -> list[Holder]:
                         is_deleted=not os.path.exists(path),
                         is_suspended=process.status() == psutil.STATUS_STOPPED,
                         folder=process.cwd(),
+                        ports=[],
                     )
                 )
         except (psutil.Error, OSError):
