@@ -151,16 +151,15 @@ class Broker:
     _supervisor: Supervisor | None = None
     _check_runner: CheckRunner | None = None
 
-    def __init__(self, settings: Settings, clock: Clock | None = None, names: Iterable[str] = ()) -> None:
+    def __init__(self, settings: Settings, names: Iterable[str] = ()) -> None:
         """Make everything; nothing is opened yet.
 
         Args:
             settings: The broker's settings.
-            clock: The time.
             names: Those of its certificate, by which clients address it, too.
         """
         self.instance_id = secrets.token_hex(8)
-        self._started, self._clock = time.monotonic(), clock or Clock()
+        self._started, self._clock = time.monotonic(), Clock()
         tokens = Tokens(load_or_make(settings.secret_key))
         self._store = _store_of(settings, tokens.seal_event)
         git = Git(settings.git_executable, settings.git_timeout_seconds, Limits(settings.inflated_limit_bytes))
