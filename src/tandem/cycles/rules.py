@@ -13,12 +13,12 @@ import unicodedata
 from datetime import UTC, datetime
 from typing import Literal, NamedTuple
 
+from tandem.core.clock import MICROSECONDS
 from tandem.errors import ArchiveNotAllowed, InvalidPhase, InvalidRole, InvalidTarget, LockDenied, SchemaInvalid
 from tandem.settings.workflows import COMPLETE, Phase, Workflow, parse, quoted, repeatable
 
 FEATURE_LENGTH = 200
 _SLUG_LENGTH = 40
-_MICROSECONDS = 1_000_000
 
 
 class Cycle(NamedTuple):
@@ -105,7 +105,7 @@ class Handoff(NamedTuple):
 
 def cycle_id(feature: str, now_us: int, letters: str) -> str:
     """A time stamp, a slug that is safe in paths, and random letters: `20261122T101500Z_login-page_k3f9q2`."""
-    stamp = datetime.fromtimestamp(now_us // _MICROSECONDS, tz=UTC).strftime("%Y%m%dT%H%M%SZ")
+    stamp = datetime.fromtimestamp(now_us // MICROSECONDS, tz=UTC).strftime("%Y%m%dT%H%M%SZ")
     plain = unicodedata.normalize("NFKD", feature).encode("ascii", "ignore").decode().lower()
     slug = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:_SLUG_LENGTH].strip("-")
     return f"{stamp}_{slug or 'feature'}_{letters}"
@@ -339,4 +339,4 @@ class Session(NamedTuple):
 
     def idle(self, now_us: int, idle_seconds: float) -> bool:
         """Whether it was not used for too long."""
-        return now_us - self.last_seen_at > idle_seconds * _MICROSECONDS
+        return now_us - self.last_seen_at > idle_seconds * MICROSECONDS

@@ -261,11 +261,6 @@ class Scratch(BoundGit):
         (folder / "attributes").write_bytes(b"".join(line + b"\n" for line in lines))
 
     @property
-    def listed_objects(self) -> str:
-        """The private objects, as git's list of further object folders has them."""
-        return listed_folder(self.folder / "objects")
-
-    @property
     def no_hooks(self) -> str:
         """The setting that keeps the user's hooks from running."""
         return f"core.hooksPath={self.folder / 'no-hooks'}"

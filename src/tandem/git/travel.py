@@ -7,6 +7,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Literal, NamedTuple
 
 from tandem.errors import TandemError
@@ -382,7 +383,7 @@ def _shift(old: bytes, old_count: bytes | None, new: bytes, new_count: bytes | N
 def carried(shifts: Shifts, line: int, end_line: int | None) -> tuple[int, int | None, bool]:
     """Where lines stand after shifts, and whether any of them changed; a changed one is the nearest of its hunk."""
     end = line if end_line is None else end_line
-    at = bisect_right(shifts, end, key=_old_first)
+    at = bisect_right(shifts, end, key=attrgetter("old_first"))
     changed = at > 0 and shifts[at - 1].old_first + shifts[at - 1].old_count > line
     first, last = _moved(shifts, line, is_end=False), _moved(shifts, end, is_end=True)
     if first > last:
@@ -392,14 +393,10 @@ def carried(shifts: Shifts, line: int, end_line: int | None) -> tuple[int, int |
 
 
 def _moved(shifts: Shifts, line: int, *, is_end: bool) -> int:
-    at = bisect_right(shifts, line, key=_old_first)
+    at = bisect_right(shifts, line, key=attrgetter("old_first"))
     if at == 0:
         return line
     old, old_count, new, new_count = shifts[at - 1]
     if line >= old + old_count:
         return line - old - old_count + new + new_count
     return new + min(line - old, new_count - 1) if new_count else new - is_end
-
-
-def _old_first(shift: Shift) -> int:
-    return shift.old_first

@@ -13,7 +13,7 @@ from tandem.core.atomic_dirs import Installation
 from tandem.errors import InvalidInput, Unavailable
 from tandem.git.changes import Change, Entry, parse_raw
 from tandem.git.handle import Base, Handle
-from tandem.git.layout import Scratch
+from tandem.git.layout import Scratch, listed_folder
 from tandem.git.names import decode_path, encode_path
 from tandem.git.raw import ABSENT_MODE, GITLINK, RAW_OPTIONS
 from tandem.git.runner import BoundGit
@@ -79,7 +79,7 @@ class _Update:
         self._users = BoundGit(handle.git, handle.layout.environment(), self._root, settings)
         private = {
             "GIT_INDEX_FILE": str(scratch.folder / "index"),
-            "GIT_ALTERNATE_OBJECT_DIRECTORIES": scratch.listed_objects,
+            "GIT_ALTERNATE_OBJECT_DIRECTORIES": listed_folder(scratch.folder / "objects"),
         }
         self._private = BoundGit(handle.git, {**handle.layout.environment(), **private}, self._root, settings)
         self._gone = {change.path for change in changes if change.mode_after == ABSENT_MODE}
