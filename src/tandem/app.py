@@ -277,7 +277,7 @@ class Broker:
                 self._services.checks_wanted.set()
             self._services.waits.expire(await self._store.read(newest_removed))
             await self._services.waits.start()
-            stack.push_async_callback(self._services.waits.stop)
+            stack.push_async_callback(self.drain)
             if await self._store.read(webhooks.list_all):
                 self._services.webhooks_wanted.set()
             if await self._store.read(reviewers.list_pools):
@@ -287,10 +287,7 @@ class Broker:
             await self._maintenance.start()
             stack.push_async_callback(self._maintenance.stop)
             self.health.phase = BrokerPhase.READY
-            try:
-                yield
-            finally:
-                self.health.phase = BrokerPhase.DRAINING
+            yield
 
     async def _keep_auth(self, *, is_older: bool) -> None:
         """Note how callers are let in, for a start to which nothing says it.
