@@ -99,16 +99,13 @@ def accounts() -> list[str]:
 
 def listener(port: int) -> str | None:
     """The name of the user who listens at a port of this machine; None where the system does not tell (only Linux)."""
-    return next((_account(user) for at, user, _ in _listening() if at == port), None)
-
-
-def _account(number: int) -> str:
-    if sys.platform == "win32":
-        return str(number)
+    user = next((user for at, user, _ in _listening() if at == port), None)
+    if user is None or sys.platform == "win32":
+        return None
     try:
-        return pwd.getpwuid(number).pw_name
+        return pwd.getpwuid(user).pw_name
     except KeyError:
-        return str(number)
+        return str(user)
 
 
 def _psutil():  # noqa: ANN202 - a module, whose type has no name
