@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from tandem.contract.access import NAME_LENGTH
+from tandem.contract.access import NAME_LENGTH, RoleName
 from tandem.contract.fields import CreatedAt, NextPage
 from tandem.contract.operation import ADMIN, EVERY_ROLE, READ, REPEATABLE_WRITE, WRITE, ForPeople, Unlisted
 from tandem.contract.request import (
@@ -22,8 +22,6 @@ from tandem.errors import NotFound
 from tandem.present.shape import Shown
 
 _MOST_DAYS = 3650
-
-RoleName = Literal["proposer", "reviewer", "operator", "handoff", "supervisor", "admin", "monitor"]
 
 
 class CreateToken(WriteRequest):

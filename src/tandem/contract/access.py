@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal, NamedTuple, Self
+from typing import Final, Literal, NamedTuple, Self, get_args
 
 from tandem.core.visible import folded
 
@@ -13,7 +13,8 @@ OWNER: Final = "owner"
 REVIEWER_PREFIX: Final = "reviewer:"
 """Begins the id of the access that a pool's reviewer has; its reviewer's id follows."""
 
-ROLES: Final = ("proposer", "reviewer", "operator", "handoff", "supervisor", "admin", "monitor")
+RoleName = Literal["proposer", "reviewer", "operator", "handoff", "supervisor", "admin", "monitor"]
+ROLES: Final[tuple[RoleName, ...]] = get_args(RoleName)
 """What a token can be for, in the order in which they are shown."""
 
 UNBOUND_ROLES: Final = frozenset({"supervisor", "admin", "monitor"})
