@@ -90,7 +90,7 @@ class Ground:
 
 def find(handle: Handle, base: str, branches: Sequence[str], accepted: Iterable[str], on: str | None) -> Ground:
     """The ground of a change, as it is now; see `Repository.ground`."""
-    every = {name: tip for name in branches if (tip := handle.tip(name)) is not None}
+    every = handle.tips(branches)
     tips = every if on is None else {name: tip for name, tip in every.items() if name == on}
     if branches and not tips:
         none = (

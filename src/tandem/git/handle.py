@@ -222,6 +222,10 @@ class Handle:
             return self.resolve(_HEAD)[0]
         return branch_tip(str(self.layout.common_dir), _HEADS + branch) or self.resolve(_HEADS + branch)[0]
 
+    def tips(self, branches: Iterable[str]) -> dict[str, str]:
+        """Ids of the newest commits of those branches that there are; `HEAD` is the checked-out commit."""
+        return {name: tip for name in branches if (tip := self.tip(name)) is not None}
+
     def branches_with(self, commit: str) -> list[str]:
         """The branches that have a commit; none if it is no longer there."""
         asked = ["for-each-ref", "--format=%(refname:lstrip=2)", f"--contains={commit}", "refs/heads"]

@@ -136,10 +136,6 @@ class Repository(Handle):
         except GitFailed as exc:
             raise InvalidInput(f"{path} is as it was approved; git does not stage it: {exc.words}", path=path) from exc
 
-    def tips(self, branches: Iterable[str]) -> dict[str, str]:
-        """Ids of the newest commits of those branches that there are; `HEAD` is the checked-out commit."""
-        return {name: tip for name in branches if (tip := self.tip(name)) is not None}
-
     def ground(
         self,
         content: RoundContent,

@@ -231,7 +231,7 @@ def raw_changes(handle: Handle, base: str | None = None, target: str | None = No
 
 def has_landed(handle: Handle, wanted: Mapping[bytes, Entry], base: str, branch: str) -> bool:
     """Whether a branch has entries that the commit where it and `base` part has not; see `Repository.landed_on`."""
-    tip = handle.resolve(branch if branch == "HEAD" else f"refs/heads/{branch}")[0]
+    tip = handle.tip(branch)
     if tip is None or not has_entries(handle, wanted, tip):
         return False
     with handle.scratch() as scratch:
@@ -271,9 +271,8 @@ def change_of(
         if base is not None:
             built_on = has(scratch, base, commit)
         else:
-            tips = filter(None, (handle.resolve(f"refs/heads/{branch}")[0] for branch in branches))
             # Without branches it cannot be told, so it might be on one.
-            built_on = not branches or any(has(scratch, tip, commit) for tip in tips)
+            built_on = not branches or any(has(scratch, tip, commit) for tip in handle.tips(branches).values())
         if built_on is not False:
             return None
         try:
@@ -344,11 +343,10 @@ def has_any(handle: Handle, changes: Sequence[Change], commit: str) -> bool:
 
 def _tips(handle: Handle, commit: str, made_on: str | None, but: str) -> dict[str, str]:
     """The branch that a commit was made on; where that is gone, every branch that has the commit."""
-    own = handle.resolve(f"refs/heads/{made_on}")[0] if made_on else None
+    own = handle.tip(made_on) if made_on else None
     if made_on is not None and own is not None:
         return {made_on: own} if made_on != but else {}
-    names = (name for name in handle.branches_with(commit) if name != but)
-    return {name: tip for name in names if (tip := handle.resolve(f"refs/heads/{name}")[0]) is not None}
+    return handle.tips(name for name in handle.branches_with(commit) if name != but)
 
 
 def _changes(handle: Handle, scratch: Scratch, commit: str) -> tuple[Change, ...]:

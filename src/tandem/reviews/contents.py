@@ -449,7 +449,7 @@ async def of_tips(services: Services, project: str, branches: Iterable[str]) -> 
 
     def look(branch: str) -> OfTip | None:
         try:
-            tip = repository.tips([branch]).get(branch)
+            tip = repository.tip(branch)
             return None if tip is None else _of_tip(repository, tip)
         except TandemError:
             return _ANYTHING

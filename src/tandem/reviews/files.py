@@ -74,7 +74,7 @@ def _read(repository: Repository, patch: RoundPatch, ground: str | None, request
     stands, path = grounds.parsed(ground), request.path
     branch = None if stands is None else stands.branch
     if request.side == "tip":
-        tip = patch.base if branch is None else repository.tips([branch]).get(branch)
+        tip = patch.base if branch is None else repository.tip(branch)
         if tip is None:
             raise NotFound(f"The repository has no branch {branch} any more; make it, or fetch it.", branch=branch)
         patch = RoundPatch(tip, None, ())
