@@ -39,7 +39,7 @@ _is_open = or_(
 _order = (_r.priority, _r.created_at, _r.id)
 _held = _r.state.in_([State.CLAIMED.value, State.IN_REVIEW.value])
 # The condition that finds them by an index, and the one that selects among those.
-_SPECIAL: Final[dict[Special, tuple[Any, Any]]] = {
+SPECIAL: Final[dict[Special, tuple[Any, Any]]] = {
     "own": (_r.turn == "proposer", _r.proposer_id == bindparam("person")),
     "offered": (_r.turn == "reviewer", _r.proposer_id == bindparam("person")),
     "held": (_held, _r.reviewer_id == bindparam("person")),
@@ -95,7 +95,7 @@ def _side(*, project: bool) -> Statement:
 
 @cache
 def _special(name: Special, *, project: bool) -> Statement:
-    source, condition = _SPECIAL[name]
+    source, condition = SPECIAL[name]
     looked = _of(select(_r.id).where(source), project=project).order_by(*_order).limit(LOOK_LIMIT).subquery()
     is_own = true() if name in _OF_PROPOSER else IS_OWN
     statement = select(review_tables.reviews, is_own).join(looked, looked.c.id == _r.id).where(condition)

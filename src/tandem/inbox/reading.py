@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Final, get_args
+from typing import Any, Final
 
 from tandem.contract.access import Names
 from tandem.contract.caller import Caller
@@ -19,7 +19,6 @@ from tandem.gate.rules import Override
 from tandem.inbox import queries as inbox
 from tandem.inbox import rules
 from tandem.inbox.contract import GetInbox, Inbox, InboxCounts, InboxItem
-from tandem.inbox.queries import Special
 from tandem.inbox.rules import InboxContext, ListName, Placement
 from tandem.pool import admin as pool_admin
 from tandem.pool import queries as reviewers
@@ -34,7 +33,6 @@ from tandem.store.base import Unit
 SCAN_LIMIT: Final = 1_000
 """Open reviews that are read for each side's turn; beyond it only those that concern the person, and problems."""
 
-_SPECIAL: Final[tuple[Special, ...]] = get_args(Special)
 _SIDES: Final = ("reviewer", "proposer")
 
 
@@ -174,7 +172,7 @@ def _open(
     found = {review.id: (review, authored) for side in sides for review, authored in side}
     before = now_us - rules.OVERDUE_SECONDS * MICROSECONDS
     # Debts stand on closed reviews, too.
-    for special in _SPECIAL if any(len(side) == SCAN_LIMIT for side in sides) else ("owed",):
+    for special in inbox.SPECIAL if any(len(side) == SCAN_LIMIT for side in sides) else ("owed",):
         rows = inbox.list_special(
             unit, special, person=person, names=names, project=project, limit=limit + 1, before_us=before
         )
