@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from dataclasses import asdict
 from typing import Any
 
 from tandem.cycles.answers import CycleHistory, HandoffView
+from tandem.cycles.payloads import text_of
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -42,5 +42,5 @@ def _facts(handoff: HandoffView) -> dict[str, Any]:
     return {name: value for name, value in asdict(handoff).items() if name != "payload"}
 
 
-def _json(value: Any) -> bytes:
-    return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()
+def _json(value: dict[str, Any]) -> bytes:
+    return text_of(value).encode()

@@ -70,7 +70,7 @@ def parsed(text: str, cycle: Cycle, step: Transition) -> dict[str, Any]:
 
 
 def text_of(payload: dict[str, Any]) -> str:
-    """The payload as it is kept and reviewed: JSON, indented, one field after the other as it was sent."""
+    """The payload as it is kept, reviewed and archived: JSON, indented, one field after the other as it was sent."""
     return json.dumps(payload, indent=2, ensure_ascii=False) + "\n"
 
 

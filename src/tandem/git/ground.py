@@ -84,7 +84,7 @@ class Ground:
 
     @property
     def between(self) -> str | None:
-        """What lies between, as `A..B`; None for nothing, and of versions that did not keep it."""
+        """What lies between, as `A..B`; None for nothing."""
         return None if self.start is None else f"{self.start[:_SHORT]}..{self.base[:_SHORT]}"
 
 

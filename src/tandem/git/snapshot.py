@@ -78,7 +78,7 @@ def working_diff(handle: Handle, scope: Scope = EVERYTHING) -> WorkingDiff:
     left_out: tuple[str, ...] = ()
     with handle.scratch(large=True) as scratch:
         if scope.revision is not None:
-            base, tree = _revisions(handle, scope.revision)
+            base, tree = _revisions(handle, scratch, scope.revision)
         else:
             base = handle.base(None)
             tree, left_out = _Staging(handle, scratch).tree(scope)
@@ -122,7 +122,7 @@ def file_change(handle: Handle, path: str, text: str, base: str | None = None) -
     return replace(found, content=diff, digest=digest_of(found.changes), notes=())
 
 
-def _revisions(handle: Handle, revision: str) -> tuple[Base, str]:
+def _revisions(handle: Handle, scratch: Scratch, revision: str) -> tuple[Base, str]:
     """The base and the target tree of a commit or a range."""
     match = _RANGE.fullmatch(revision)
     if match is None:
@@ -131,7 +131,7 @@ def _revisions(handle: Handle, revision: str) -> tuple[Base, str]:
     start = handle.base(match["start"] or None, field="revision")
     target = handle.base(match["end"] or None, field="revision")
     if match["dots"] == "...":
-        start = _merge_base(handle, start, target)
+        start = _merge_base(handle, scratch, start, target)
     return start, target.tree
 
 
@@ -146,9 +146,8 @@ def _first_parent(handle: Handle, target: Base) -> Base:
     return handle.base(parent.group(1).decode("ascii"), field="revision")
 
 
-def _merge_base(handle: Handle, one: Base, other: Base) -> Base:
-    with handle.scratch() as scratch:
-        found = relation(scratch, one.oid, other.oid)
+def _merge_base(handle: Handle, scratch: Scratch, one: Base, other: Base) -> Base:
+    found = relation(scratch, one.oid, other.oid)
     if found is None:
         raise InvalidInput("The two commits have no ancestor in common; name one to compare with.", field="revision")
     return handle.base(found)
