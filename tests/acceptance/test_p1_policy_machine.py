@@ -179,9 +179,6 @@ class PolicyMachine(RuleBasedStateMachine):
             for those in permutations(seats, len(needs))
         )
 
-    def teardown(self) -> None:
-        self.project.broker.assert_intact()
-
 
 @pytest.fixture
 def project(broker: BrokerProcess, tmp_path: Path) -> Iterator[Checked]:

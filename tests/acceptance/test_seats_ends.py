@@ -55,7 +55,6 @@ def test_p1_who_approved_without_the_proof_of_a_person_gives_it_later(project: C
     assert project.approved_by(review, "ann", proved=True)["error"]["code"] == "REQUIREMENT_MISSING"
     assert project.approved_by(review, "codex")["data"]["status"] == "approved"
     assert allowed(project, digest) == (True, None)
-    project.broker.assert_intact()
 
 
 def objected(project: Checked, said: str) -> str:
@@ -79,7 +78,6 @@ def test_p6_a_rejection_stands_although_others_are_at_work(project: Checked) -> 
         assert f"parent_id={review}" in refused["message"]
     assert project.status(review)["status"] == "claimed"
     assert project.do("close_review", review_id=review)["outcome"] == "rejected"
-    project.broker.assert_intact()
 
 
 def test_a_revision_ends_the_round_of_an_objection(project: Checked) -> None:
@@ -88,7 +86,6 @@ def test_a_revision_ends_the_round_of_an_objection(project: Checked) -> None:
     status = project.status(review)
     assert (status["objections"], status["beside"], len(status["missing"])) == (1, [], 2)
     assert project.do("close_review", review_id=review)["outcome"] == "withdrawn"
-    project.broker.assert_intact()
 
 
 @pytest.mark.parametrize("ends", ["approved", "release"])
@@ -106,7 +103,6 @@ def test_an_objection_that_was_refuted_meanwhile_goes_back_to_a_reviewer(project
     status = project.status(review)
     assert (status["status"], status["verdict"], status["objections"]) == ("pending", None, 1)
     assert project.claim(review, "codex")
-    project.broker.assert_intact()
 
 
 def test_what_is_approved_by_its_checks_is_its_proposers_turn(tmp_path: Path) -> None:
@@ -150,7 +146,6 @@ def test_one_of_several_approvals_is_withdrawn_and_the_others_stay(project: Chec
     assert (event["kind"], event["data"]["approved_by"]) == ("approval_withdrawn", "opencode")
     assert project.approved_by(review, "opencode")["data"]["status"] == "pending"
     assert project.approved_by(review, "ann", proved=True)["data"]["status"] == "approved"
-    project.broker.assert_intact()
 
 
 def test_an_agent_withdraws_its_own_approval_over_mcp_and_at_the_command_line(project: Checked) -> None:
@@ -198,7 +193,6 @@ def test_a_counter_patch_stays_told_while_others_go_on(project: Checked, author:
     patch = project.status(review)["counter_patch_id"]
     project.do("reject_counter_patch", review_id=review, counter_patch_id=patch)
     assert told(project, review) == ("wait", None)
-    project.broker.assert_intact()
 
 
 def test_a_question_stays_told_until_it_is_answered_although_who_asked_is_gone(project: Checked) -> None:
@@ -221,7 +215,6 @@ def test_a_question_stays_told_until_it_is_answered_although_who_asked_is_gone(p
     project.say(review, "proposer")
     assert told(project, review) == ("wait", None)
     assert verdict(project, review, "opencode", "approved", generation)["data"]["status"] == "approved"
-    project.broker.assert_intact()
 
 
 def test_a_comment_that_is_left_alone_stays_told_too(project: Checked) -> None:
@@ -252,7 +245,6 @@ def test_what_one_of_several_asked_is_answered_before_the_others_approvals_open_
     else:
         project.say(review, "proposer")
     assert project.status(review)["status"] == "approved"
-    project.broker.assert_intact()
 
 
 def test_a_comment_from_beside_is_told_too(project: Checked) -> None:
@@ -384,7 +376,6 @@ def test_a_finding_that_is_left_when_all_approvals_are_given_is_the_proposers_to
     answers = [{"finding_id": found["finding_id"], "answer": "upheld"}]
     given = verdict(project, review, "codex", "approved", project.claim(review, "codex"), answers=answers)
     assert (given["data"]["status"], allowed(project, digest)) == ("approved", (True, None))
-    project.broker.assert_intact()
 
 
 def test_an_unknown_name_is_asked_for_no_proof_where_no_person_is_needed(project: Checked) -> None:
@@ -400,7 +391,6 @@ def test_an_unknown_name_is_asked_for_no_proof_where_no_person_is_needed(project
     refused = project.call("claim_review", review_id=review, reviewer_id="opencode")["error"]
     assert refused["code"] == "ALREADY_CLAIMED"
     assert "none of those that are missing" in refused["message"]
-    project.broker.assert_intact()
 
 
 def test_who_reviews_what_is_waived_meanwhile_hears_where_the_review_goes(project: Checked) -> None:
@@ -422,7 +412,6 @@ def test_who_reviews_what_is_waived_meanwhile_hears_where_the_review_goes(projec
     assert f"tandem review settle {review}" in refused["message"]
     settled = {"review_id": review, "need": "agent:codex", "verdict": "approved", "reviewer_id": "codex"}
     assert [one["need"] for one in project.do("settle_waiver", **settled)["owed"]] == ["agent"]
-    project.broker.assert_intact()
 
 
 def test_the_queue_gives_no_one_again_what_they_approved(project: Checked) -> None:
@@ -433,4 +422,3 @@ def test_the_queue_gives_no_one_again_what_they_approved(project: Checked) -> No
     # Beside an agent she may still claim it by name, for the person's approval.
     generation = project.claim(review, "codex")
     assert project.claim(review, "ann") > generation
-    project.broker.assert_intact()
