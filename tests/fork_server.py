@@ -34,6 +34,7 @@ PRELOADED = (
     "tandem.cli.audit",
     "tandem.cli.broker",
     "tandem.cli.main",
+    "tandem.core.secret_key",
     "tandem.hooks.agent",
     "tandem.hooks.agent_commands",
     "tandem.hooks.agent_files",
@@ -89,6 +90,8 @@ def main() -> None:
     if (python := os.environ.get("FORKED_HOOKS")) is not None:
         # As the process of the tests writes them: see `tests/forked_hooks.py`.
         sys.modules["tandem.setup.hook_scripts"].__dict__["sys"] = SimpleNamespace(executable=python)
+    # Keys of roles are hashed as always, but not slowly: `tests/test_tokens.py` insists on the real parameters.
+    sys.modules["tandem.core.secret_key"].__dict__["_COST"] = 2
     # Collecting would write to pages that parent and children share.
     gc.freeze()
     order = serve(socket.socket(fileno=int(sys.argv[1])))
