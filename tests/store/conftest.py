@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import psycopg
 import pytest
 
 from tandem.store.engine import make_store
@@ -14,6 +15,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tandem.store.base import Store
+    from tests.postgres import PostgresServer
+
+# A database of its own for each test would take most of the test's time.
+_EMPTY = (
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+    " WHERE datname = current_database() AND pid <> pg_backend_pid();"
+    "DROP SCHEMA public CASCADE; CREATE SCHEMA public"
+)
 
 
 @pytest.fixture
@@ -26,6 +35,21 @@ def path(tmp_path: Path) -> Path:
 def sqlite_url(path: Path) -> str:
     """Its URL."""
     return f"sqlite:///{path}"
+
+
+@pytest.fixture(scope="session")
+def kept_url(postgres_server: PostgresServer) -> str:
+    """The database of all these tests."""
+    return postgres_server.create_database()
+
+
+@pytest.fixture
+def postgres_url(kept_url: str) -> str:
+    """It, empty again and without connections."""
+    with psycopg.connect(kept_url, autocommit=True) as connection:
+        connection.execute(_EMPTY)
+        connection.execute(f'ALTER DATABASE "{kept_url.rpartition("/")[2]}" RESET ALL'.encode())
+    return kept_url
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
