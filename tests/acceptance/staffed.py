@@ -39,7 +39,7 @@ def until(look: Callable[[], T | None], what: str) -> T:
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not (found := look()):
         assert time.monotonic() < deadline, f"waited in vain until {what}"
-        time.sleep(0.02)
+        time.sleep(0.05)
     return found
 
 
