@@ -23,6 +23,7 @@ from tandem.setup.trust import Project
 from tests.acceptance.accessing import owner_token
 from tests.acceptance.reviewing import Desk
 from tests.broker import BrokerProcess, fresh_project
+from tests.forked import start_tandem
 from tests.git.sandbox import Sandbox
 
 ENDED = {"passed", "failed", "timeout", "error", "skipped"}
@@ -182,11 +183,12 @@ def checked(
 def supervised(project: Checked, token: str) -> Generator[None]:
     """A supervisor beside the broker, with a data folder of its own."""
     folder = project.broker.folder / "theirs"
-    command = [PYTHON, "-m", "tandem", "reviewers", "--broker", project.broker.url, "--data-dir", str(folder), "--json"]
+    command = ["reviewers", "--broker", project.broker.url, "--data-dir", str(folder), "--json"]
     own = {"TANDEM_TOKEN": token, "TANDEM_CHECKS_AT_ONCE": "1", "TANDEM_AUTH": "trusted"}
     pool = json.dumps({"provider": "custom", "command": ["true"]})
     environment = {**project.broker.environment, **own, "TANDEM_REVIEWER_POOL": pool}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, cwd=project.broker.folder) as process:
+    pipes = dict.fromkeys(("stdout", "stderr"), subprocess.PIPE)
+    with start_tandem(command, project.broker.folder, environment, **pipes) as process:
         assert process.stdout is not None
         try:
             assert process.stdout.readline()

@@ -20,6 +20,7 @@ from tests.acceptance.checking import PYTHON, Checked, check, checked
 from tests.acceptance.reviewing import PROPOSAL, edited
 from tests.commandline import Inside
 from tests.databases import ON_BOTH_DATABASES
+from tests.forked import run_tandem
 
 RUNS_TESTS = "import os, runpy; os.path.exists('test.py') and runpy.run_path('test.py')"
 NO_BETTER = "assert 'better' not in open('a.txt').read()\n"
@@ -78,13 +79,7 @@ def forged(folder: Path) -> Generator[Forge]:
         forge = Forge(project, bare)
         at = ("--project", "far", "--broker", project.broker.url)
         environment = {**project.broker.environment, "TANDEM_TOKEN": forge.token}
-        made = subprocess.run(
-            [PYTHON, "-m", "tandem", "gate", "server-hook", str(bare), *at],
-            env=environment,
-            cwd=folder,
-            check=False,
-            capture_output=True,
-        )
+        made = run_tandem(("gate", "server-hook", str(bare), *at), folder, environment, seconds=60)
         assert made.returncode == 0, made
         yield forge
 
