@@ -180,10 +180,10 @@ UNFIT = {
 }
 
 
-@pytest.mark.parametrize("name", UNFIT)
-def test_p2_a_diff_that_leads_elsewhere_is_no_change(victim: Victim, name: str) -> None:
+def test_p2_a_diff_that_leads_elsewhere_is_no_change(victim: Victim) -> None:
     asked = {"intent": "x", "agent_type": PROPOSER, "agent_role": "proposer", "proposer_id": PROPOSER}
-    assert victim.call("create_review", **asked, diff=UNFIT[name])["error"]["code"] == "INVALID_DIFF"
+    for name, diff in UNFIT.items():
+        assert victim.call("create_review", **asked, diff=diff)["error"]["code"] == "INVALID_DIFF", name
     assert victim.call("create_review", **asked, diff=by_hand("docs/plain.md"))["ok"]
 
 

@@ -6,8 +6,6 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.acceptance.reviewing import Desk, edited
 from tests.acceptance.tables import table
 from tests.broker import fresh_project
@@ -164,12 +162,12 @@ def test_what_is_no_text_has_no_lines(shop: Desk, repo: Sandbox):
 OUTSIDE: list[str] = table("paths")["outside"]
 
 
-@pytest.mark.parametrize("path", OUTSIDE, ids=range(len(OUTSIDE)))
-def test_no_path_leads_out_of_the_repository(shop: Desk, path: str):
+def test_no_path_leads_out_of_the_repository(shop: Desk):
     review = shop.put_up(diff=edited())
-    for side in ("before", "after"):
-        details = shop.refused("INVALID_INPUT", "get_round_file", review_id=review, path=path, side=side)
-        assert details["field"] == "path"
+    for path in OUTSIDE:
+        for side in ("before", "after"):
+            details = shop.refused("INVALID_INPUT", "get_round_file", review_id=review, path=path, side=side)
+            assert details["field"] == "path", path
 
 
 def test_links_and_submodules_are_not_followed(shop: Desk, repo: Sandbox, tmp_path: Path):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from tandem.core.visible import is_blank
 from tests.acceptance.reviewing import Desk
 from tests.commandline import ShellInside
@@ -26,10 +24,9 @@ UNSEEN = {
 SEEN = ("x", ".", "é", "e\u0301", "\u0915\u093f", "👍🏽", "👩\u200d💻", "\u200bno\u200b", "否", "#\ufe0f\u20e3")
 
 
-@pytest.mark.parametrize("text", UNSEEN.values(), ids=UNSEEN.keys())
-def test_it_is_blank(text: str) -> None:
-    assert is_blank(text)
-    assert not is_blank(f"{text}no{text}")
+def test_it_is_blank() -> None:
+    assert [name for name, text in UNSEEN.items() if not is_blank(text)] == []
+    assert [name for name, text in UNSEEN.items() if is_blank(f"{text}no{text}")] == []
 
 
 def test_what_can_be_seen_is_not() -> None:
@@ -37,16 +34,17 @@ def test_what_can_be_seen_is_not() -> None:
     assert is_blank("")
 
 
-@pytest.mark.parametrize("text", UNSEEN.values(), ids=UNSEEN.keys())
-def test_a_verdict_and_a_withdrawal_are_refused_without_a_reason_that_can_be_seen(shop: Desk, text: str) -> None:
+def test_a_verdict_and_a_withdrawal_are_refused_without_a_reason_that_can_be_seen(shop: Desk) -> None:
     review = shop.put_up()
     claim = {"review_id": review, "claim_generation": shop.claim(review, "rita")}
-    for verdict in ("rejected", "changes_requested"):
-        shop.refused("REASON_REQUIRED", "submit_verdict", **claim, verdict=verdict, reason=text)
-    shop.refused("INVALID_INPUT", "add_message", review_id=review, sender_role="reviewer", body=text)
-    shop.do("submit_verdict", **claim, verdict="approved", reason=text)
+    for text in UNSEEN.values():
+        for verdict in ("rejected", "changes_requested"):
+            shop.refused("REASON_REQUIRED", "submit_verdict", **claim, verdict=verdict, reason=text)
+        shop.refused("INVALID_INPUT", "add_message", review_id=review, sender_role="reviewer", body=text)
+    shop.do("submit_verdict", **claim, verdict="approved", reason="".join(UNSEEN.values()))
     assert shop.status(review)["verdict_reason"] is None
-    shop.refused("REASON_REQUIRED", "withdraw_approval", review_id=review, reason=text)
+    for text in UNSEEN.values():
+        shop.refused("REASON_REQUIRED", "withdraw_approval", review_id=review, reason=text)
 
 
 def test_so_is_an_override(shop: Desk) -> None:
