@@ -46,19 +46,20 @@ def review(desk: Desk) -> str:
     return desk.put_up_claimed()
 
 
-@pytest.mark.parametrize("operation", WRONG)
-def test_what_no_state_could_accept_names_its_field(shop: Desk, operation: str):
+def test_what_no_state_could_accept_names_its_field(shop: Desk):
     review = shop.put_up_claimed()
     named = {"message": {**MESSAGE, "review_id": review}, "verdict": {**VERDICT, "review_id": review}}
     values = {**VALUES, **named, "review": review}
     with shop.unchanged(review):
-        for field, request in ((field, one) for field, requests in WRONG[operation].items() for one in requests):
+        for operation, field, request in (
+            (operation, field, one) for operation, rows in WRONG.items() for field, ones in rows.items() for one in ones
+        ):
             sent = {"project": shop.project, **filled(request, values.__getitem__)}
             # The standard library's encoder: ours sends no number of more than 64 bits.
             response = shop.send(operation, json.dumps(sent).encode())
             error = response.json()["error"]
-            assert (response.status_code, error["code"]) == (400, "INVALID_INPUT"), (request, error)
-            assert error["details"]["field"].startswith(field), (request, error)
+            assert (response.status_code, error["code"]) == (400, "INVALID_INPUT"), (operation, request, error)
+            assert error["details"]["field"].startswith(field), (operation, request, error)
             assert not error["retryable"]
     assert (shop.do("get_gate")["enabled"], shop.do("list_commits")["commits"]) == (False, [])
     assert not shop.do("check_gate", changes=[CHANGE])["allowed"]

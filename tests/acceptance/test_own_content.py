@@ -112,11 +112,11 @@ HIDDEN = (0xAD, 0x34F, 0x61C, 0x115F, 0x17B4, 0x180B, 0x200D, 0x2060, 0x3164, 0x
 """Of each range of Default_Ignorable_Code_Point in Unicode's DerivedCoreProperties.txt."""
 
 
-@pytest.mark.parametrize("hidden", [*map(chr, HIDDEN), "\u2800"], ids=ascii)
-def test_a_character_that_cannot_be_seen_makes_no_other_name(shop: Desk, hidden: str):
+def test_a_character_that_cannot_be_seen_makes_no_other_name(shop: Desk):
     review = shop.put_up(diff=BETTER, proposer_id="ren\xe9")
-    for name in (f"ren\xe9{hidden}", f"{hidden}r{hidden}en\xe9", f"rene{hidden}\u0301"):
-        shop.refused("SELF_APPROVAL", "claim_review", review_id=review, reviewer_id=name)
+    for hidden in (*map(chr, HIDDEN), "\u2800"):
+        for name in (f"ren\xe9{hidden}", f"{hidden}r{hidden}en\xe9", f"rene{hidden}\u0301"):
+            shop.refused("SELF_APPROVAL", "claim_review", review_id=review, reviewer_id=name)
 
 
 def test_who_answered_a_finding_does_not_settle_it_under_the_same_name_with_a_hidden_character(shop: Desk):
@@ -188,10 +188,8 @@ def test_who_writes_a_handoff_does_not_approve_it_whatever_role_they_wrote_it_as
     assert newcomers.where()["phase"] == "backend"
 
 
-@pytest.mark.parametrize(
-    "name", ["CODEX", " codex", "codex ", "codex\u00a0", "co\u200bdex", "\uff23\uff2f\uff24\uff25\uff38"]
-)
-def test_p11_a_name_that_looks_the_same_is_no_other_principal(shop: Desk, name: str) -> None:
+def test_p11_a_name_that_looks_the_same_is_no_other_principal(shop: Desk) -> None:
     review = shop.put_up(proposer_id="codex", diff=edited())
-    for operation, asked in (("claim_review", {}), ("submit_verdict", {"verdict": "approved", "claim": True})):
-        shop.refused("SELF_APPROVAL", operation, review_id=review, reviewer_id=name, **asked)
+    for name in ("CODEX", " codex", "codex ", "codex\u00a0", "co\u200bdex", "\uff23\uff2f\uff24\uff25\uff38"):
+        for operation, asked in (("claim_review", {}), ("submit_verdict", {"verdict": "approved", "claim": True})):
+            shop.refused("SELF_APPROVAL", operation, review_id=review, reviewer_id=name, **asked)
