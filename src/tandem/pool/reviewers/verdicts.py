@@ -36,102 +36,77 @@ _NAMED = 5
 _MOST: Final = {"findings": FINDING_LIMIT, "answers": 500, "files": 20_000}
 
 
+def _one(kind: str, description: str, **more: Any) -> dict[str, Any]:
+    """A property that has to be there."""
+    return {"type": kind, **more, "description": description}
+
+
+def _maybe(kind: str, description: str) -> dict[str, Any]:
+    """A property that may say nothing: providers want all of them named."""
+    return {"type": [kind, "null"], "description": description}
+
+
+def _several(items: dict[str, Any], description: str) -> dict[str, Any]:
+    return {"type": "array", "description": description, "items": _closed(items)}
+
+
 def _closed(properties: dict[str, Any]) -> dict[str, Any]:
     """An object with exactly these properties, as the strictest of the providers wants it declared."""
     return {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
 
 
-_READ: dict[str, Any] = _closed(
-    {
-        "file": {"type": "integer", "description": "The file's number in the task."},
-        "nonce": {"type": ["string", "null"], "description": "The nonce that stands behind the file, exactly."},
-        "looked_at": {"type": ["string", "null"], "description": "In a few words, what you looked at in it."},
-        "unread": {
-            "type": ["string", "null"],
-            "description": "Only for a binary or generated file: why it cannot be read. Else null.",
-        },
-    }
-)
+_READ: Final = {
+    "file": _one("integer", "The file's number in the task."),
+    "nonce": _maybe("string", "The nonce that stands behind the file, exactly."),
+    "looked_at": _maybe("string", "In a few words, what you looked at in it."),
+    "unread": _maybe("string", "Only for a binary or generated file: why it cannot be read. Else null."),
+}
 
-_FINDING: dict[str, Any] = _closed(
-    {
-        "file": {
-            "type": ["string", "null"],
-            "description": "The file's path from the root of the repository; null for the whole change.",
-        },
-        "line": {
-            "type": ["integer", "null"],
-            "description": "The first line, from 1, as the change leaves the file; null for the whole file.",
-        },
-        "end_line": {"type": ["integer", "null"], "description": "The last line; null for only one."},
-        "severity": {
-            "type": "string",
-            "enum": [*SEVERITIES],
-            "description": "How much harm it does, as the task defines the words.",
-        },
-        "category": {"type": ["string", "null"], "description": "Its kind in a word, such as security or tests."},
-        "claim": {"type": "string", "description": "The defect, in a sentence or two."},
-        "failure": {"type": ["string", "null"], "description": "What triggers it, and what then happens."},
-        "suggestion": {
-            "type": ["string", "null"],
-            "description": "The exact lines to put in place of line to end_line; null if you are not sure of them.",
-        },
-        "pre_existing": {
-            "type": ["boolean", "null"],
-            "description": "true if the same was wrong before this change, and is not made worse by it.",
-        },
-    }
-)
+_FINDING: Final = {
+    "file": _maybe("string", "The file's path from the root of the repository; null for the whole change."),
+    "line": _maybe("integer", "The first line, from 1, as the change leaves the file; null for the whole file."),
+    "end_line": _maybe("integer", "The last line; null for only one."),
+    "severity": _one("string", "How much harm it does, as the task defines the words.", enum=[*SEVERITIES]),
+    "category": _maybe("string", "Its kind in a word, such as security or tests."),
+    "claim": _one("string", "The defect, in a sentence or two."),
+    "failure": _maybe("string", "What triggers it, and what then happens."),
+    "suggestion": _maybe(
+        "string", "The exact lines to put in place of line to end_line; null if you are not sure of them."
+    ),
+    "pre_existing": _maybe("boolean", "true if the same was wrong before this change, and is not made worse by it."),
+}
 
-_SETTLING: dict[str, Any] = _closed(
-    {
-        "finding_id": {"type": "string", "description": "The id that the task names, exactly."},
-        "answer": {
-            "type": "string",
-            "enum": [*_SETTLINGS],
-            "description": "verified: it is corrected. reopened: it is still wrong. upheld: the proposer is right.",
-        },
-        "reason": {"type": ["string", "null"], "description": "What you saw; reopened needs it."},
-    }
-)
+_SETTLING: Final = {
+    "finding_id": _one("string", "The id that the task names, exactly."),
+    "answer": _one(
+        "string",
+        "verified: it is corrected. reopened: it is still wrong. upheld: the proposer is right.",
+        enum=[*_SETTLINGS],
+    ),
+    "reason": _maybe("string", "What you saw; reopened needs it."),
+}
 
 # What leads to the verdict stands before it: a model writes the fields in this order.
 SCHEMA: Final[dict[str, Any]] = _closed(
     {
         # Its value stands in the prompt alone: a schema is an argument of some programs, which others can read.
-        "nonce": {"type": "string", "description": "The nonce that the task tells you to name, exactly."},
-        "digest": {
-            "type": ["string", "null"],
-            "description": "The digest that the task tells you to name, exactly; null if it says null.",
-        },
-        "files": {
-            "type": "array",
-            "description": "What you read, an entry for each file of the task, in their order.",
-            "items": _READ,
-        },
-        "summary": {
-            "type": ["string", "null"],
-            "description": "What you read and checked, in a sentence or two.",
-        },
-        "answers": {
-            "type": "array",
-            "description": "An entry for each earlier finding that the task asks about; empty if there is none.",
-            "items": _SETTLING,
-        },
-        "findings": {
-            "type": "array",
-            "description": f"All that you found, the gravest first, at most {FINDING_LIMIT}; empty if there is none.",
-            "items": _FINDING,
-        },
-        "reason": {
-            "type": "string",
-            "description": "Why, so that the proposer can act on it; never empty unless the verdict is approved.",
-        },
+        "nonce": _one("string", "The nonce that the task tells you to name, exactly."),
+        "digest": _maybe("string", "The digest that the task tells you to name, exactly; null if it says null."),
+        "files": _several(_READ, "What you read, an entry for each file of the task, in their order."),
+        "summary": _maybe("string", "What you read and checked, in a sentence or two."),
+        "answers": _several(
+            _SETTLING, "An entry for each earlier finding that the task asks about; empty if there is none."
+        ),
+        "findings": _several(
+            _FINDING, f"All that you found, the gravest first, at most {FINDING_LIMIT}; empty if there is none."
+        ),
+        "reason": _one(
+            "string", "Why, so that the proposer can act on it; never empty unless the verdict is approved."
+        ),
         "verdict": {"type": "string", "enum": [*DECISIONS]},
-        "counter_patch": {
-            "type": ["string", "null"],
-            "description": "Only with changes_requested: the full replacement of the proposal. Else null.",
-        },
+        "counter_patch": _maybe(
+            "string", "Only with changes_requested: the full replacement of the proposal. Else null."
+        ),
     }
 )
 """Within what structured outputs of all providers support: no lengths, no ranges."""
