@@ -76,11 +76,10 @@ def of(pool: Pool) -> Sequence[ProfileRules]:
     return rules_of(pool).profile or (unnamed,)
 
 
-def of_reviewer(unit: Unit, reviewer: Reviewer) -> tuple[Pool | None, ProfileRules | None]:
+def of_reviewer(unit: Unit, reviewer: Reviewer) -> tuple[Pool, ProfileRules | None]:
     """The pool of a reviewer, and its profile; None for one that is gone."""
-    pool = reviewers.find_pool(unit, reviewer.pool_id)
-    kinds = of(pool) if pool is not None else ()
-    return pool, next((one for one in kinds if one.name == (reviewer.profile or "")), None)
+    pool = reviewers.get_pool(unit, reviewer)
+    return pool, next((one for one in of(pool) if one.name == (reviewer.profile or "")), None)
 
 
 def outs(pool: Pool) -> dict[str, Out]:
@@ -197,7 +196,7 @@ def takes(unit: Unit, review: Review, who: str, now_us: int) -> bool:
         return True
     pool, one = of_reviewer(unit, found)
     waiting = reviews.get_waiting(unit, review)
-    if pool is None or one is None or one.name in outs(pool) or not suits(pool, one, waiting, who):
+    if one is None or one.name in outs(pool) or not suits(pool, one, waiting, who):
         return False
     live = reviewers.list_heard(unit, now_us - LIVE_SECONDS * MICROSECONDS)
     return not one.voting or not is_awaited(advisers(unit, live, now_us), waiting)

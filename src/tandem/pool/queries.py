@@ -49,18 +49,6 @@ _live_of_pool = Statement(
     .where(_w.pool_id == bindparam("pool_id"), _w.ended_at.is_(None))
     .order_by(_w.incarnation, _w.number)
 )
-_newest = Statement(
-    select(tables.reviewers)
-    .where(_w.pool_id == bindparam("pool_id"), _w.incarnation == bindparam("incarnation"))
-    .order_by(_w.number.desc())
-    .limit(bindparam("limit"))
-)
-_newest_of_profile = Statement(
-    select(tables.reviewers)
-    .where(*equal(_w, "pool_id", "incarnation", "profile"))
-    .order_by(_w.number.desc())
-    .limit(bindparam("limit"))
-)
 _note = Statement(update(tables.reviewers).where(_w.id == bindparam("key")).values(activity=bindparam("new_activity")))
 _is_held = _r.state.in_([State.CLAIMED.value, State.IN_REVIEW.value])
 _held = Statement(
@@ -93,6 +81,12 @@ _next_retry = Statement(select(func.min(_r.not_before)).where(*_claimable, _r.no
 
 
 @cache
+def _newest(*names: str) -> Statement:
+    newest_first = select(tables.reviewers).where(*equal(_w, *names)).order_by(_w.number.desc())
+    return Statement(newest_first.limit(bindparam("limit")))
+
+
+@cache
 def _spent(*, profile: bool) -> Statement:
     statement = (
         select(_k.metric, func.sum(_k.count))
@@ -121,18 +115,22 @@ def _models(*, project: bool, since: bool) -> Statement:
 
 def find_pool(unit: Unit, pool_id: str) -> Pool | None:
     """The pool of a supervisor."""
-    row = unit.one_or_none(_get_pool, pool_id=pool_id)
-    return Pool(*row) if row else None
+    return unit.find(Pool, _get_pool, pool_id=pool_id)
+
+
+def get_pool(unit: Unit, reviewer: Reviewer) -> Pool:
+    """The pool of a reviewer, to which its row refers."""
+    return Pool(*unit.all(_get_pool, pool_id=reviewer.pool_id)[0])
 
 
 def list_pools(unit: Unit) -> list[Pool]:
     """All pools that were ever registered, oldest first: one for each supervisor."""
-    return [Pool(*row) for row in unit.all(_pools)]
+    return unit.list_of(Pool, _pools)
 
 
 def list_heard(unit: Unit, since_us: int) -> list[Pool]:
     """Pools that have not ended and were heard of after that, oldest first."""
-    return [Pool(*row) for row in unit.all(_pools_heard, since=since_us)]
+    return unit.list_of(Pool, _pools_heard, since=since_us)
 
 
 def touch_pool(unit: Unit, pool_id: str, now_us: int) -> None:
@@ -148,22 +146,20 @@ def find(unit: Unit, reviewer_id: str) -> Reviewer | None:
 
 def list_live(unit: Unit, pool_id: str | None = None) -> list[Reviewer]:
     """Reviewers that have not ended, of one pool or of all."""
-    rows = unit.all(_live) if pool_id is None else unit.all(_live_of_pool, pool_id=pool_id)
-    return [Reviewer(*row) for row in rows]
+    if pool_id is None:
+        return unit.list_of(Reviewer, _live)
+    return unit.list_of(Reviewer, _live_of_pool, pool_id=pool_id)
 
 
 def list_recent(unit: Unit, limit: int, project: str | None) -> list[Reviewer]:
     """Reviewers that have ended, newest first."""
-    params = {} if project is None else {"project": project}
-    return [Reviewer(*row) for row in unit.all(_recent(project=project is not None), limit=limit, **params)]
+    return unit.list_of(Reviewer, _recent(project=project is not None), limit=limit, **stated(project=project))
 
 
 def list_newest(unit: Unit, pool: Pool, limit: int, profile: str | None = None) -> list[Reviewer]:
     """The newest reviewers of a pool's incarnation, perhaps of one profile, newest first."""
-    statement = _newest_of_profile if profile else _newest
-    named = {"profile": profile} if profile else {}
-    rows = unit.all(statement, pool_id=pool.id, incarnation=pool.incarnation, limit=limit, **named)
-    return [Reviewer(*row) for row in rows]
+    named = {"pool_id": pool.id, "incarnation": pool.incarnation, **stated(profile=profile or None)}
+    return unit.list_of(Reviewer, _newest(*named), limit=limit, **named)
 
 
 def note_activity(unit: Unit, reviewer_id: str, activity: str | None) -> None:
@@ -208,8 +204,7 @@ def count_claimable(unit: Unit, now_us: int) -> dict[str, tuple[int, int]]:
 
 def next_retry(unit: Unit, now_us: int) -> int | None:
     """When the next review that waits for a later try can be claimed."""
-    row = unit.one_or_none(_next_retry, now=now_us)
-    return row[0] if row else None
+    return unit.value(_next_retry, now=now_us)
 
 
 def spent_on(unit: Unit, pool_id: str, day: str, profile: str | None = None) -> tuple[float, int]:

@@ -12,9 +12,9 @@ from tandem.errors import Forbidden, UnknownReviewer
 from tandem.pool import no_reviewer, profiles
 from tandem.pool import plan as pool_plan
 from tandem.pool import queries as reviewers
-from tandem.pool.contract import OutcomeReported, ReportOutcome, RunOutcome
+from tandem.pool.contract import OutcomeReported, PoolRules, ProfileRules, ReportOutcome, RunOutcome
 from tandem.pool.profiles import Out
-from tandem.pool.rules import RATE_LIMITED, DrainReason, Pool, Reviewer, ReviewerState, limit
+from tandem.pool.rules import RATE_LIMITED, DrainReason, PauseKind, Pool, Reviewer, ReviewerState, limit
 from tandem.reviews import claims, seats
 from tandem.reviews import queries as reviews
 from tandem.reviews.claim_rules import beside, seen_by, seen_from
@@ -67,10 +67,8 @@ def reclaim(unit: Unit, before: Review, reason: str, outcome: RunOutcome, now_us
         now_us: The time.
     """
     holder = reviewers.find(unit, before.reviewer_id or "")
-    counts = holder is not None and outcome != "cancelled"
-    delay = pool_plan.rules_of(_pool(unit, holder)).retry_delay_seconds if holder and counts else None
-    looked = _is_let_off(unit, holder) if holder and counts else None
-    failure = Failure(EventKind.REVIEW_RECLAIMED, pool_plan.BROKER, reason, None if looked else delay, looked)
+    tried = _tried(unit, holder) if holder is not None and outcome != "cancelled" else (None, None)
+    failure = Failure(EventKind.REVIEW_RECLAIMED, pool_plan.BROKER, reason, *tried)
     claims.take_back(unit, reviews.get(unit, before.id), before.claim_generation, failure, now_us)
     if holder is not None:
         # Read again: only now is it locked.
@@ -80,10 +78,12 @@ def reclaim(unit: Unit, before: Review, reason: str, outcome: RunOutcome, now_us
         reviewers.put(unit, current, counted, EventKind.REVIEWER_OUTCOME, pool_plan.BROKER, now_us, **facts)
 
 
-def _is_let_off(unit: Unit, reviewer: Reviewer) -> str | None:
-    """The profile of a reviewer whose failed run is not tried again; None for all others."""
-    _, one = profiles.of_reviewer(unit, reviewer)
-    return one.name if one is not None and one.allow_failure else None
+def _tried(unit: Unit, reviewer: Reviewer) -> tuple[float | None, str | None]:
+    """What follows from a reviewer's failed run: the wait for the next try, or that its profile has had its turn."""
+    pool, one = profiles.of_reviewer(unit, reviewer)
+    if one is not None and one.allow_failure:
+        return None, one.name
+    return pool_plan.rules_of(pool).retry_delay_seconds, None
 
 
 def expire(unit: Unit, review_id: str, generation: int, now_us: int) -> None:
@@ -167,12 +167,12 @@ async def report_outcome(services: Services, caller: Caller, request: ReportOutc
             after = seats.go_on(unit, services, back, now)
         events.lock(unit)
         reviewer = require(unit, request.reviewer_id)
-        pool = _pool(unit, reviewer)
+        pool, one = profiles.of_reviewer(unit, reviewer)
         _use(unit, reviewer, request, now)
         if request.retry_after_s is not None:
             said = request.reason or "quota"
             pool = pool_plan.wait_for_quota(unit, pool, said, request.retry_after_s, now, reviewer.profile)
-        paused = _check_budgets(unit, pool, reviewer, request, now)
+        paused = _check_budgets(unit, pool, one, request, now)
         again = time_or_none(after.not_before)
         about = {"review_id": after.id, "status": after.state, "not_before": again, "paused": paused.paused}
         return shown(OutcomeReported, after, **about)
@@ -184,10 +184,9 @@ def _failure(unit: Unit, request: ReportOutcome) -> Failure:
     reviewer = require(unit, request.reviewer_id)
     # Who was stopped has not failed, nor has a review whose provider takes no requests: it may be taken at once.
     counts = request.outcome != "cancelled" and request.retry_after_s is None
-    looked = _is_let_off(unit, reviewer) if counts else None
-    delay = pool_plan.rules_of(_pool(unit, reviewer)).retry_delay_seconds if counts and not looked else None
     words = f"{request.outcome}: {request.reason}" if request.reason else request.outcome
-    return Failure(EventKind.CLAIM_RELEASED, request.reviewer_id, words, delay, looked)
+    tried = _tried(unit, reviewer) if counts else (None, None)
+    return Failure(EventKind.CLAIM_RELEASED, request.reviewer_id, words, *tried)
 
 
 def _use(unit: Unit, before: Reviewer, request: ReportOutcome, now_us: int) -> None:
@@ -211,40 +210,34 @@ def _use(unit: Unit, before: Reviewer, request: ReportOutcome, now_us: int) -> N
     reviewers.put(unit, before, after, EventKind.REVIEWER_OUTCOME, request.reviewer_id, now_us, **facts)
 
 
-def _check_profile(unit: Unit, pool: Pool, reviewer: Reviewer, request: ReportOutcome, now_us: int) -> Pool:
-    """Leave a profile out whose run, or day, cost more than it may by its own budget."""
-    _, one = profiles.of_reviewer(unit, reviewer)
-    if reviewer.profile is None or one is None or one.name in profiles.outs(pool):
-        return pool
-    cost_usd, tokens = request.cost_usd or 0.0, (request.tokens_in or 0) + (request.tokens_out or 0)
-    if cost_usd > limit(one.budget_per_review) or tokens > limit(one.token_budget_per_review):
-        why = f"a run went over the budget of '{one.name}' for one review ({cost_usd:.2f} USD, {tokens} tokens)"
-        return pool_plan.leave_out(unit, pool, one.name, Out("budget_per_review", why, now_us))
-    day = utc_day(now_us)
-    cost_usd, tokens = reviewers.spent_on(unit, pool.id, day, one.name)
-    if cost_usd >= limit(one.budget_per_day) or tokens >= limit(one.token_budget_per_day):
-        why = f"the budget of '{one.name}' for {day} is used up ({cost_usd:.2f} USD, {tokens} tokens)"
-        return pool_plan.leave_out(unit, pool, one.name, Out("budget_per_day", why, now_us))
+def _check_budgets(unit: Unit, pool: Pool, one: ProfileRules | None, request: ReportOutcome, now_us: int) -> Pool:
+    """Leave a profile out, or pause a pool, whose run, or day, cost more than it may."""
+    if one is not None and one.name and one.name not in profiles.outs(pool):
+        over = _overrun(unit, pool, one, request, now_us)
+        if over is not None:
+            pool = pool_plan.leave_out(unit, pool, one.name, Out(*over, now_us))
+    over = _overrun(unit, pool, pool_plan.rules_of(pool), request, now_us)
+    if over is not None:
+        kind, why = over
+        pool = pool_plan.pause(unit, pool, why, kind, actor=pool_plan.BROKER, now_us=now_us)
     return pool
 
 
-def _check_budgets(unit: Unit, pool: Pool, reviewer: Reviewer, request: ReportOutcome, now_us: int) -> Pool:
-    """Pause a pool, or a profile, whose run, or day, cost more than it may."""
-    pool = _check_profile(unit, pool, reviewer, request, now_us)
-    rules = pool_plan.rules_of(pool)
+def _overrun(
+    unit: Unit, pool: Pool, limits: PoolRules | ProfileRules, request: ReportOutcome, now_us: int
+) -> tuple[PauseKind, str] | None:
+    """The budget of a pool, or of a profile, that a run or its day went over, and that in words."""
+    run, budget, profile = f"a run of {request.reviewer_id} on {request.review_id}", "budget", None
+    if isinstance(limits, ProfileRules):
+        run, budget, profile = "a run", f"budget of '{limits.name}'", limits.name
     cost_usd, tokens = request.cost_usd or 0.0, (request.tokens_in or 0) + (request.tokens_out or 0)
-    if cost_usd > limit(rules.budget_per_review) or tokens > limit(rules.token_budget_per_review):
-        why = (
-            f"a run of {request.reviewer_id} on {request.review_id} went over the budget for one review"
-            f" ({cost_usd:.2f} USD, {tokens} tokens)"
-        )
-        return pool_plan.pause(unit, pool, why, "budget_per_review", actor=pool_plan.BROKER, now_us=now_us)
+    if cost_usd > limit(limits.budget_per_review) or tokens > limit(limits.token_budget_per_review):
+        return "budget_per_review", f"{run} went over the {budget} for one review ({cost_usd:.2f} USD, {tokens} tokens)"
     day = utc_day(now_us)
-    cost_usd, tokens = reviewers.spent_on(unit, pool.id, day)
-    if cost_usd >= limit(rules.budget_per_day) or tokens >= limit(rules.token_budget_per_day):
-        why = f"the budget for {day} is used up ({cost_usd:.2f} USD, {tokens} tokens)"
-        return pool_plan.pause(unit, pool, why, "budget_per_day", actor=pool_plan.BROKER, now_us=now_us)
-    return pool
+    cost_usd, tokens = reviewers.spent_on(unit, pool.id, day, profile)
+    if cost_usd >= limit(limits.budget_per_day) or tokens >= limit(limits.token_budget_per_day):
+        return "budget_per_day", f"the {budget} for {day} is used up ({cost_usd:.2f} USD, {tokens} tokens)"
+    return None
 
 
 def _counted(before: Reviewer, outcome: RunOutcome, now_us: int) -> Reviewer:
@@ -299,10 +292,3 @@ def has_form(unit: Unit, reviewer_id: str) -> bool:
 
 list_models = reviewers.list_models
 called, advises, takes = profiles.called, profiles.advises, profiles.takes
-
-
-def _pool(unit: Unit, reviewer: Reviewer) -> Pool:
-    found = reviewers.find_pool(unit, reviewer.pool_id)
-    if found is None:
-        raise LookupError(f"the pool {reviewer.pool_id} of {reviewer.id} is missing from the store")
-    return found
