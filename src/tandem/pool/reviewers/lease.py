@@ -6,9 +6,9 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, Final, Self
 
+from tandem.core.clock import instant_us
 from tandem.errors import InvalidTransition, NotClaimant, NotFound, StaleClaim, StaleRound, TandemError
 from tandem.pool.reviewers.broker_client import BrokerClient, BrokerUnreachable, CallCancelled
 
@@ -51,16 +51,6 @@ class Claimed:
     def request(self, **more: Any) -> dict[str, Any]:
         """A request about the review."""
         return {"review_id": self.review_id, "project": self.project, **more}
-
-
-def instant_us(stated: str) -> int:
-    """Microseconds since the epoch for a time as the broker writes it.
-
-    Raises:
-        ValueError: It is no such time.
-    """
-    moment = datetime.fromisoformat(stated)
-    return round(moment.replace(tzinfo=moment.tzinfo or UTC).timestamp() * 1_000_000)
 
 
 class Lease:

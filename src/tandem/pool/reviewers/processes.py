@@ -184,11 +184,8 @@ def start_program(
 
 def identity_of(process: subprocess.Popen[bytes]) -> ProcessIdentity:
     """A child of ours, safe from reuse of its number."""
-    try:
-        started = psutil.Process(process.pid).create_time()
-    except psutil.Error:
-        started = time.time()
-    return ProcessIdentity(process.pid, round(started * 1_000_000))
+    # Of one that has ended the system may say no more.
+    return platforms.identify(process.pid) or ProcessIdentity(process.pid, round(time.time() * 1_000_000))
 
 
 def has_ended(process: subprocess.Popen[bytes]) -> bool:

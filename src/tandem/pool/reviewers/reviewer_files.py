@@ -16,17 +16,17 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import re
 import secrets
 from collections.abc import Callable, Collection, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final, cast
 
 from tandem.bridge.target import is_local
 from tandem.core import files, log_files, platforms
+from tandem.core.atomic_dirs import turn
 from tandem.core.scratch import remove_tree
 from tandem.errors import ConfigInvalid, Unavailable
 from tandem.pool.contract import Order, ReviewerActivity
@@ -72,7 +72,7 @@ class SupervisorIdentity:
     def __init__(self, data_dir: Path) -> None:
         self.folder = data_dir / FOLDER
         self.secret = ""
-        self._lock = -1
+        self._held = ExitStack()
 
     @property
     def supervisor_id(self) -> str:
@@ -87,8 +87,15 @@ class SupervisorIdentity:
             ConfigInvalid: The folder cannot be used.
         """
         try:
-            self._lock = _take_lock(self.folder)
+            platforms.make_private(str(self.folder))
+            self._held.enter_context(turn(self.folder / _LOCK, 0))
             self.secret = _load_or_make(self.folder / _FILE)
+        except TimeoutError as error:
+            raise Unavailable(
+                f"Another supervisor of reviewers runs on {self.folder}. Stop it first, or give this one another data"
+                " folder with --data-dir.",
+                folder=str(self.folder),
+            ) from error
         except OSError as error:
             self.release()
             raise ConfigInvalid(
@@ -99,23 +106,7 @@ class SupervisorIdentity:
 
     def release(self) -> None:
         """Gives the right up; twice is safe."""
-        if self._lock >= 0:
-            platforms.unlock_file(self._lock)
-            os.close(self._lock)
-            self._lock = -1
-
-
-def _take_lock(folder: Path) -> int:
-    platforms.make_private(str(folder))
-    lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
-    if platforms.lock_file(lock):
-        return lock
-    os.close(lock)
-    raise Unavailable(
-        f"Another supervisor of reviewers runs on {folder}. Stop it first, or give this one another data folder"
-        " with --data-dir.",
-        folder=str(folder),
-    )
+        self._held.close()
 
 
 def _load_or_make(file: Path) -> str:

@@ -29,6 +29,7 @@ from urllib.parse import quote
 
 from tandem.bridge.http import HttpClient
 from tandem.bridge.target import HttpFailure, targets
+from tandem.core.clock import instant_us
 from tandem.core.log_files import RotatingLog
 from tandem.errors import (
     ConfigInvalid,
@@ -63,7 +64,7 @@ from tandem.pool.reviewers.broker_client import (
 from tandem.pool.reviewers.dossier import gather
 from tandem.pool.reviewers.files import MIRRORS, RoundFolder, copy_for_agent, from_broker, remove_laid_out
 from tandem.pool.reviewers.job import Activity, Control, Ending, ReviewJob, WorkerExit, read_job
-from tandem.pool.reviewers.lease import DEADLINE, OVER, Claimed, Lease, instant_us
+from tandem.pool.reviewers.lease import DEADLINE, OVER, Claimed, Lease
 from tandem.pool.reviewers.outcomes import (
     Outcome,
     crash_reason,
