@@ -15,11 +15,11 @@ import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, Literal, NamedTuple, cast
 
 from tandem.bridge.location import find_data_dir
+from tandem.core.hashes import hex_digest
 from tandem.errors import ConfigInvalid, TandemError
 from tandem.rulings import overlays
 from tandem.setup.edits.changes import FileChange, FilePlan, Manifest, install
@@ -37,6 +37,7 @@ TOOLS: Final = {"claude": TOOL, "gemini": f"mcp_{SERVER}_*", "opencode": f"{SERV
 """The same in each client's words. Codex lists no tools: its agents have those of its configuration."""
 
 _DO: Final = "follow its output. At SOLO, or where there is no such command, go on as usual."
+# Of this or another version of Tandem.
 _POINTER_LINE = re.compile(r"^[ \t]*(?:- )?<!-- tandem:[a-z]+ --> [^\n]* <!-- /tandem -->\r?\n", re.MULTILINE)
 _HEAD = re.compile(r"---\r?\n(?P<head>(?:[^\n]*\n)*?)---\r?(?:\n|\Z)")
 _KEY = re.compile(r"^(?:allowed-tools|tools):(?P<inline>[^\r\n]*)(?P<end>\r?\n)", re.MULTILINE)
@@ -69,8 +70,8 @@ class Pointer:
     """
 
     gate: str
-    anchors: tuple[str, ...]
-    since: tuple[int, ...]
+    anchors: Sequence[str]
+    since: Sequence[int] = (1, 20)
     is_prefix: bool = False
     is_behind: bool = False
 
@@ -82,11 +83,7 @@ class Pointer:
 
 def _pointers(kind: str) -> dict[str, tuple[Pointer, ...]]:
     """The pointers by agent or by workflow."""
-    return {name: tuple(_pointer(**one) for one in listed) for name, listed in _POINTERS[kind].items()}
-
-
-def _pointer(*, anchors: list[str], since: Sequence[int] = (1, 20), **others: Any) -> Pointer:
-    return Pointer(anchors=tuple(anchors), since=tuple(since), **others)
+    return {name: tuple(Pointer(**one) for one in listed) for name, listed in _POINTERS[kind].items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +127,7 @@ class Install:
             if self.client is Client.CODEX:
                 yield OverlayTarget(f"agents/{agent}.toml", pointers)
         for workflow, pointers in _pointers("workflows").items():
-            expected = self.is_at_least(tuple(_POINTERS["not_before"].get(workflow, (0, 0))))
+            expected = self.is_at_least(_POINTERS["not_before"].get(workflow, (0, 0)))
             yield OverlayTarget(f"get-shit-done/workflows/{workflow}.md", pointers, is_expected=expected)
         if tool is not None:
             for command in _POINTERS["commands"]:
@@ -141,10 +138,10 @@ class Install:
                 ):
                     yield OverlayTarget(name, (), tool, is_expected=False)
 
-    def is_at_least(self, version: tuple[int, ...]) -> bool:
+    def is_at_least(self, version: Sequence[int]) -> bool:
         """Whether it is of a version or a later one; one that cannot be read counts as the newest."""
         found = re.match(r"v?(\d+)\.(\d+)", self.version)
-        return found is None or (int(found[1]), int(found[2])) >= version
+        return found is None or (int(found[1]), int(found[2])) >= tuple(version)
 
 
 def find(top: Path | None, environment: Mapping[str, str], home: Path) -> list[Install]:
@@ -310,7 +307,7 @@ class _GsdPlanning:
             (target, path, content) for target in self._plan.install.targets() for path, content in self._at(target)
         ]
         # Nothing is remembered, but our marks are there: another data folder's work, tools included.
-        orphaned = not self._is_remembered and any(_has_pointers(_text(content)) for _, _, content in found)
+        orphaned = not self._is_remembered and any(_POINTER_LINE.search(_text(content)) for _, _, content in found)
         for target, path, content in found:
             self._add(target, path, content, is_orphaned=orphaned)
         self._add_manifest()
@@ -334,11 +331,11 @@ class _GsdPlanning:
     def _add(self, target: OverlayTarget, path: Path, content: bytes, *, is_orphaned: bool) -> None:
         text = _text(content)
         known = self._known.get(target.name, {})
-        stock = _without_pointers(text)
+        stock = _POINTER_LINE.sub("", text)
         if target.tool is not None and known.get("tool", is_orphaned):
             stock = _without_tool(stock, target.tool)
         new = stock if self._remove else self._overlaid(target, stock)
-        before, now, after = _hash(_bytes(stock)), _hash(content), _hash(_bytes(new))
+        before, now, after = (hex_digest(one) for one in (_bytes(stock), content, _bytes(new)))
         if new != stock:
             tool = target.tool is not None and _with_tool(stock, target.tool) != stock
             self._plan.files[target.name] = {"before": before, "after": after, "tool": tool}
@@ -386,19 +383,9 @@ class _GsdPlanning:
             self._plan.changes.append(change)
 
 
-def _has_pointers(text: str) -> bool:
-    """Whether a pointer of ours stands in it, of this or another version of Tandem."""
-    return _POINTER_LINE.search(text) is not None
-
-
-def _without_pointers(text: str) -> str:
-    """The text without our lines."""
-    return _POINTER_LINE.sub("", text)
-
-
-def _with_pointers(text: str, pointers: Iterable[Pointer]) -> tuple[str, list[Pointer]]:
-    """The text with each pointer once, at its anchor, and the pointers whose anchors it does not have."""
-    lines = _without_pointers(text).splitlines(keepends=True) if "\n" in text else [text]
+def _with_pointers(stock: str, pointers: Iterable[Pointer]) -> tuple[str, list[Pointer]]:
+    """A text without pointers with each of them at its anchor, and the pointers whose anchors it does not have."""
+    lines = stock.splitlines(keepends=True)
     missing: list[Pointer] = []
     for pointer in pointers:
         place = _place(lines, pointer)
@@ -425,52 +412,38 @@ def _place(lines: list[str], pointer: Pointer) -> int | None:
 
 def _with_tool(text: str, tool: str) -> str:
     """The text with a tool at the end of the list in its front matter; as it is without a list, or with it there."""
-    listed = _tools(text)
-    if listed is None or tool in listed.names:
+    listed = _tools(text, tool)
+    if listed is None or listed.is_there:
         return text
-    if not listed.is_inline:
-        return f"{text[: listed.end]}{listed.indent}{listed.written(tool)}{listed.newline}{text[listed.end :]}"
-    return f"{text[: listed.end]}, {tool}{text[listed.end :]}"
+    return f"{text[: listed.end]}{listed.written}{text[listed.end :]}"
 
 
 def _without_tool(text: str, tool: str) -> str:
     """The text without what `_with_tool` put in; as it is where that is not there."""
-    listed = _tools(text)
-    if listed is None or tool not in listed.names:
+    listed = _tools(text, tool)
+    if listed is None or not listed.is_there:
         return text
-    part = text[listed.start : listed.end]
-    ours = f", {tool}" if listed.is_inline else f"{listed.indent}{listed.written(tool)}{listed.newline}"
-    before, found, behind = part.rpartition(ours)
-    return text[: listed.start] + before + behind + text[listed.end :] if found else text
+    before, _, behind = text[listed.start : listed.end].rpartition(listed.written)
+    return f"{text[: listed.start]}{before}{behind}{text[listed.end :]}"
 
 
-@dataclass(frozen=True, slots=True)
-class _Tools:
-    """A list of tools, in one of the three ways in which GSD writes them.
+class _Tools(NamedTuple):
+    """A list of tools, in one of the three ways in which GSD writes them: a line, or a member or an item each.
 
     Attributes:
         start: Where the list begins in the text.
         end: Where the next one would go.
-        names: The tools.
-        is_inline: Whether they stand on one line, with commas.
-        is_mapping: Whether each is a member that says true.
-        indent: The text before each, where each has its line.
-        newline: What ends a line.
+        is_there: Whether ours is one of them.
+        written: Ours as it would be at the end.
     """
 
     start: int
     end: int
-    names: tuple[str, ...]
-    is_inline: bool = False
-    is_mapping: bool = False
-    indent: str = ""
-    newline: str = "\n"
-
-    def written(self, tool: str) -> str:
-        return f"{tool}: true" if self.is_mapping else f"- {tool}"
+    is_there: bool
+    written: str
 
 
-def _tools(text: str) -> _Tools | None:
+def _tools(text: str, tool: str) -> _Tools | None:
     head = _HEAD.match(text)
     key = _KEY.search(text, head.start("head"), head.end("head")) if head else None
     if head is None or key is None:
@@ -481,17 +454,16 @@ def _tools(text: str) -> _Tools | None:
         return None
     if inline:
         end = key.start("inline") + len(key["inline"].rstrip())
-        return _Tools(key.start("inline"), end, tuple(word.strip() for word in inline.split(",")), is_inline=True)
-    names: list[str] = []
+        return _Tools(key.start("inline"), end, tool in map(str.strip, inline.split(",")), f", {tool}")
+    names: set[str] = set()
     place, last = key.end(), None
     while (item := _ITEM.match(text, place, head.end("head"))) and (last is None or item["indent"] == last["indent"]):
-        names.append((item["item"] or item["key"]).strip())
+        names.add((item["item"] or item["key"]).strip())
         place, last = item.end(), item
     if last is None:
         return None
-    return _Tools(
-        key.end(), place, tuple(names), is_mapping=last["key"] is not None, indent=last["indent"], newline=last["end"]
-    )
+    ours = f"- {tool}" if last["key"] is None else f"{tool}: true"
+    return _Tools(key.end(), place, tool in names, f"{last['indent']}{ours}{last['end']}")
 
 
 def _text(content: bytes) -> str:
@@ -500,10 +472,6 @@ def _text(content: bytes) -> str:
 
 def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
-
-
-def _hash(content: bytes) -> str:
-    return sha256(content).hexdigest()
 
 
 async def check_overlay(_: DoctorContext) -> list[Finding]:
