@@ -217,20 +217,12 @@ class _Update:
     def _obstructed(self, pending: Iterable[Change]) -> list[str]:
         """Obstacles to files to be written: other files in a folder's place, or the reverse."""
         return [
-            str(obstacle)
+            obstacle
             for change in pending
             if change.path not in self._gone
-            for obstacle in self._obstacles(change.path)
-            if str(obstacle) not in self._gone
+            for obstacle in obstacles(self._root, _name(change.path))
+            if obstacle not in self._gone
         ]
-
-    def _obstacles(self, path: str) -> list[PurePosixPath]:
-        target = self._file(path)
-        found = [parent for parent in PurePosixPath(_name(path)).parents if is_file(self._root / parent)]
-        if target.is_dir() and not target.is_symlink():
-            inside = (Path(folder) / name for folder, _, names in os.walk(target) for name in names)
-            found += [PurePosixPath(file.relative_to(self._root).as_posix()) for file in inside]
-        return found
 
     def _install(self, installation: Installation, pending: Sequence[Change]) -> None:
         for change in pending:
@@ -296,6 +288,16 @@ class _Update:
 def _name(path: str) -> str:
     """A path of a change as the file system's functions take it."""
     return os.fsdecode(encode_path(path))
+
+
+def obstacles(root: Path, path: str) -> list[str]:
+    """Files in the way of one that will be written: in a folder's place, or in the folder that is in its own."""
+    target = root / path
+    found = [str(parent) for parent in PurePosixPath(path).parents if is_file(root / parent)]
+    if target.is_dir() and not target.is_symlink():
+        inside = (Path(folder) / name for folder, _, names in os.walk(target) for name in names)
+        found += [file.relative_to(root).as_posix() for file in inside]
+    return found
 
 
 def is_file(path: Path) -> bool:

@@ -20,7 +20,7 @@ DEPENDS_ON = "Tandem-Depends-On"
 UNREVIEWED = "unreviewed"
 """The trailer's value for a commit that its plan lets through before a review: a mark, never a pass."""
 
-_PLAN = r"[a-z]+\((?P<phase>\d+(?:\.\d+)*[A-Za-z]?)-(?P<plan>\d+)(?:-(?P<task>\d+))?\)!?:"
+PLAN = r"[a-z]+\((?P<phase>\d+(?:\.\d+)*[A-Za-z]?)-(?P<plan>\d+)(?:-(?P<task>\d+))?\)!?:"
 _LONGEST_NAME = 200
 """Of the names that the contract takes."""
 
@@ -46,7 +46,7 @@ def belonging(subject: str) -> dict[str, str]:
     A subject such as `feat(03-02): retry uploads` says them; `TANDEM_PHASE`, `TANDEM_PLAN` and `TANDEM_TASK` are how
     an agent names them for commits with free subjects.
     """
-    found = re.match(_PLAN, subject)
+    found = re.match(PLAN, subject)
     said: dict[str, str | None] = found.groupdict() if found else {}
     stated = {
         name: said.get(name) or os.environ.get(f"TANDEM_{name.upper()}", "").strip()[:_LONGEST_NAME]

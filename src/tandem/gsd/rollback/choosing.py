@@ -31,7 +31,8 @@ How = Literal["record", "trailer", "patch_id", "plan"]
 _SEARCHED_COMMITS = 2_000
 """How many of the newest commits that touch a review's files are compared with its diff."""
 _SHORT = 10
-_AGAINST = frozenset({"changes_requested", "rejected"})
+AGAINST = frozenset({"changes_requested", "rejected"})
+"""Verdicts, and states, of a change that is not wanted as it is."""
 _COUNTER_PATCH = "counter_patch"
 _PER_PLAN = "per_plan"
 _PAGE_ROWS = 200
@@ -108,7 +109,7 @@ class RollbackReview:
         newest = self.full.proposal
         if newest.origin != _COUNTER_PATCH or self.full.status.outcome == "withdrawn":
             return None
-        return None if self.decisions.get(newest.round) in _AGAINST else newest
+        return None if self.decisions.get(newest.round) in AGAINST else newest
 
     def round_of(self, difference: RawDifference) -> int | None:
         """The newest round that has exactly a commit's content; None if none has."""
@@ -128,7 +129,7 @@ class RollbackReview:
             own = [one.round for one in self.full.rounds if one.origin != _COUNTER_PATCH and one.round in decisions]
             number = max(own, default=0)
         verdict = decisions.get(number)
-        return verdict in _AGAINST or (verdict is None and self.full.status.outcome == "withdrawn")
+        return verdict in AGAINST or (verdict is None and self.full.status.outcome == "withdrawn")
 
 
 @dataclass(slots=True)

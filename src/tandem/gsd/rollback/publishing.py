@@ -12,7 +12,7 @@ import time
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import psutil
 from pydantic import TypeAdapter
@@ -21,7 +21,7 @@ from tandem.core.atomic_dirs import turn
 from tandem.core.files import write_atomically
 from tandem.errors import InvalidInput, InvalidTransition, TandemError, TimedOut, Unavailable
 from tandem.git.runner import GitFailed
-from tandem.git.worktree import is_file
+from tandem.git.worktree import is_file, obstacles
 from tandem.gsd.rollback.report import RollbackReport
 from tandem.gsd.rollback.repository import BranchMove, Checkout, Tip
 from tandem.rulings.state import ROLLBACK_NOTE
@@ -179,15 +179,11 @@ def _is_submodule(folder: Path) -> bool:
 
 def _in_the_way(root: Path, path: str, changed: Mapping[str, str]) -> set[str]:
     """Untracked files, ignored or not, where a path will be written."""
-    file = root / path
-    found = {str(parent) for parent in PurePosixPath(path).parents if is_file(root / parent)}
-    if changed[path] == "M" and _is_submodule(file):
+    if changed[path] == "M" and _is_submodule(root / path):
         return set()
-    if file.is_dir() and not file.is_symlink():
-        inside = (Path(folder) / name for folder, _, names in os.walk(file) for name in names)
-        found |= {other.relative_to(root).as_posix() for other in inside}
-    elif changed[path] == "A" and is_file(file):
-        found.add(path)
+    found = obstacles(root, path)
+    if changed[path] == "A" and is_file(root / path):
+        found.append(path)
     return {other for other in found if changed.get(other, "A") == "A"}
 
 
@@ -262,7 +258,7 @@ def settle(checkout: Checkout, report: RollbackReport, *, was_killed: bool = Tru
         return True
     if was_killed:
         release_locks(checkout, report.move, note.written_at)
-    if not _is_published(checkout, report):
+    if not checkout.is_ancestor(report.head_after, f"refs/heads/{report.branch}"):
         note.clear()
         return False
     finish_files(checkout, report.move)
@@ -281,10 +277,6 @@ def finish_files(checkout: Checkout, move: BranchMove) -> None:
     # The files of a branch that went on from there, or that is no longer here, are its owner's business.
     if is_here and checkout.resolve(branch) == move.head_after and _put_back(checkout, move):
         bring_files(checkout, move)
-
-
-def _is_published(checkout: Checkout, report: RollbackReport) -> bool:
-    return checkout.is_ancestor(report.head_after, f"refs/heads/{report.branch}")
 
 
 def release_locks(checkout: Checkout, move: BranchMove, since: float) -> None:

@@ -13,7 +13,7 @@ from tandem.git.changes import Change, parse_raw
 from tandem.git.layout import layout_at
 from tandem.git.raw import ABSENT_MODE, TREE_OPTIONS, by_commit, digest_of
 from tandem.git.runner import BoundGit, Git, clean_environment
-from tandem.rulings.message import DEPENDS_ON, REVIEW, UNREVIEWED, plan_key, values
+from tandem.rulings.message import DEPENDS_ON, PLAN, REVIEW, UNREVIEWED, plan_key, values
 
 ROLLBACK = "Tandem-Rollback"
 """The trailer of the commits that a rollback makes: which review it was for."""
@@ -23,7 +23,7 @@ _STEP_SECONDS = 600.0
 
 _HEADS = "refs/heads/"
 _REVERTS = re.compile(r"\bThis reverts commit (?P<commit>[0-9a-f]{7,64})\b")
-SUBJECT = re.compile(r"[a-z]+\((?P<phase>\d+(?:\.\d+)*[A-Za-z]?)-(?P<plan>\d+)(?:-(?P<task>\d+))?\)!?:")
+SUBJECT = re.compile(PLAN)
 """Of a commit that names its plan, as in `feat(03-02): retry uploads`."""
 
 # The committer, and the place of the configuration, may be named by the environment.

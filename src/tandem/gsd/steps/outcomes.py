@@ -15,7 +15,6 @@ from tandem.reviews.rules import MOST_OBJECTIONS
 from tandem.rulings import next_steps
 from tandem.rulings.person import agent_mark
 
-AGAINST = frozenset({"changes_requested", "rejected"})
 _MOST_NAMED = 20
 """Of files in a command; more are added together."""
 

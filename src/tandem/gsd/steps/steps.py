@@ -11,10 +11,10 @@ from tandem.client import TandemClient
 from tandem.errors import InvalidInput, NotFound
 from tandem.git.repository import Repository
 from tandem.git.snapshot import Scope
-from tandem.gsd.rollback.choosing import recorded_commits
+from tandem.gsd.rollback.choosing import AGAINST, recorded_commits
 from tandem.gsd.rollback.repository import Checkout
 from tandem.gsd.steps import subjects, waves
-from tandem.gsd.steps.outcomes import AGAINST, StepResult, StepWord, ended, of_review, word_of
+from tandem.gsd.steps.outcomes import StepResult, StepWord, ended, of_review, word_of
 from tandem.gsd.steps.reviewing import ReviewSubmitter
 from tandem.gsd.steps.situation import Deadline, Pointers, StepContext, StepPointer, StepRequest
 from tandem.gsd.steps.subjects import StepDocument, Subject, TaskContext, document_key

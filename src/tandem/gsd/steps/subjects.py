@@ -20,10 +20,11 @@ from tandem.rulings import plans
 from tandem.rulings.plans import Task
 
 _NAMES = {
-    "plan": plans.PLAN,
-    "context": re.compile(r"(?:.+-)?CONTEXT\.md"),
-    "verification": re.compile(r"(?:.+-)?(?:VERIFICATION|UAT)\.md"),
+    "plan": (plans.PLAN, "PLAN.md"),
+    "context": (re.compile(r"(?:.+-)?CONTEXT\.md"), "CONTEXT.md"),
+    "verification": (re.compile(r"(?:.+-)?(?:VERIFICATION|UAT)\.md"), "VERIFICATION.md or UAT.md"),
 }
+"""How each step's documents are called, and in words."""
 _SUMMARY = re.compile(r"PLAN\.md$")
 _PHASE_NAME = re.compile(rf"{plans.PHASE}(?:-.*)?-?[A-Z]+\.md")
 _PHASE_FOLDER = re.compile(rf"{plans.PHASE}-.+")
@@ -83,11 +84,10 @@ def newest(step: str, planning_dirs: Sequence[Path]) -> Path:
     Raises:
         InvalidInput: There is none.
     """
+    name, kind = _NAMES[step]
     for folder in planning_dirs:
-        found = plans.documents(_NAMES[step], folder)
-        if found:
+        if found := plans.documents(name, folder):
             return found[0]
-    kind = {"plan": "PLAN.md", "context": "CONTEXT.md", "verification": "VERIFICATION.md or UAT.md"}[step]
     places = " or ".join(str(folder) for folder in planning_dirs)
     raise InvalidInput(f"There is no {kind} in {places}; name the file: tandem gate {step} FILE", field="file")
 
