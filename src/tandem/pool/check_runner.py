@@ -204,7 +204,8 @@ class CheckRunner:
         else:
             if reported.go:
                 # With its present ground.
-                self._begin(reported.check)
+                run = self._check(reported.check, self._free.pop())
+                self._tasks[_key(check)] = asyncio.create_task(run, name=f"check {check.name}")
 
     async def _is_here(self, check: CheckView) -> bool:
         """Whether this machine has the project; the broker's own runner says so if it does not."""
@@ -212,17 +213,6 @@ class CheckRunner:
             return True
         root = await self._root(check)
         return root is not None and await asyncio.to_thread(os.path.isdir, root)
-
-    def _begin(self, check: CheckView) -> None:
-        place, key = self._free.pop(), _key(check)
-        task = self._tasks[key] = asyncio.create_task(self._check(check, place), name=f"check {check.name}")
-
-        def ended(_: object) -> None:
-            del self._tasks[key]
-            self._made.pop(key, None)
-            self._free.append(place)
-
-        task.add_done_callback(ended)
 
     async def _report(self, check: CheckView, status: str, **facts: Any) -> CheckReported:
         about = {"review_id": check.review_id, "round": check.round, "name": check.name, "runner": self.name}
@@ -241,6 +231,11 @@ class CheckRunner:
             _log.exception("the check %s of %s could not be run", check.name, check.review_id)
             with suppress(TandemError):
                 await self._report(check, CheckStatus.ERROR, reason="The runner failed; see the broker's log.")
+        finally:
+            key = _key(check)
+            del self._tasks[key]
+            self._made.pop(key, None)
+            self._free.append(place)
 
     async def _deliver(self, check: CheckView, status: str, facts: dict[str, Any]) -> None:
         """Reports how a check ended; again and again, while the broker cannot take it in."""
@@ -343,29 +338,24 @@ class CheckRunner:
     ) -> tuple[str, dict[str, Any]]:
         """How a command ended: on the tree, or, with `files`, the part of it that it sees, as a setup."""
         invocation = self._invocation(run, command, made, files)
-        written = [run.place, *([made] if made is not None and files is not None else [])]
-        watch = _Watch(written, self.settings.check_disk_bytes, self._stopped)
+        places = [run.place, *([made] if made is not None and files is not None else [])]
+        watch = _Watch(places, self.settings.check_disk_bytes, self._stopped)
         # Of both outputs, in the order in which they come.
-        log, whole = programs.OutputTail(LOG_BYTES), programs.OutputTail(_READ_BYTES)
-
-        def add(chunk: bytes) -> None:
-            log.add(chunk)
-            whole.add(chunk)
-
+        written = programs.OutputTail(_READ_BYTES)
         limits = RunLimits(total_seconds=timeout_seconds, output_bytes=LOG_BYTES, grace_seconds=_GRACE_SECONDS)
         watching = asyncio.create_task(watch.until_ended(), name="check-watch")
         try:
             finished = await asyncio.to_thread(
-                programs.run, invocation, limits, on_start=watch.begin, cancelled=watch.ended, log=add
+                programs.run, invocation, limits, on_start=watch.begin, cancelled=watch.ended, log=written.add
             )
         finally:
             watching.cancel()
-        said = log.content().decode("utf-8", "replace").replace("\0", "\ufffd")
+        said = written.content()[-LOG_BYTES:].decode("utf-8", "replace").replace("\0", "\ufffd")
         facts: dict[str, Any] = {"log": said or None, "seconds": round(finished.seconds, 3)}
         match finished.ended_by:
             case "itself":
                 status = CheckStatus.PASSED if finished.exit_code == 0 else CheckStatus.FAILED
-                found = [] if files is not None else await asyncio.to_thread(_findings, run, whole.content())
+                found = [] if files is not None else await asyncio.to_thread(_findings, run, written.content())
                 return status, {**facts, "exit_status": finished.exit_code, "findings": found}
             case "cancelled" if watch.reason is None:
                 raise _CutShort

@@ -82,7 +82,8 @@ def gather(
         ask, claimed, Dossier(conventions=conventions, checks=checks, task=task._replace(sections=asked)), note
     )
     try:
-        said = _entries(ask, claimed)
+        # The newest, oldest first.
+        said = [*deque(_rows(ask, "get_discussion", "entries", claimed.request(limit=_PAGE)), _KEPT)]
         interdiff = _interdiff(ask, claimed, said)
     except TandemError as error:
         note(f"the broker refuses what the prompt would say of earlier rounds: {error.code}")
@@ -124,7 +125,7 @@ def _with_findings(ask: Ask, claimed: Claimed, known: Dossier, note: Callable[[s
 
     def rows(name: str, asked: dict[str, Any], most_pages: int | None = None) -> list[dict[str, Any]]:
         try:
-            return [*_rows(ask, name, asked, most_pages)]
+            return [*_rows(ask, f"list_{name}", name, {**asked, "limit": _LONG_PAGE}, most_pages)]
         except TandemError as error:
             note(f"the broker refuses the {name} that the prompt would show: {error.code}")
             return []
@@ -144,13 +145,15 @@ def _with_findings(ask: Ask, claimed: Claimed, known: Dossier, note: Callable[[s
     return known._replace(findings=findings, of_persons=of_persons, lessons=_fitted(taught, room - used - more)[0])
 
 
-def _rows(ask: Ask, name: str, asked: dict[str, Any], most_pages: int | None) -> Iterator[dict[str, Any]]:
+def _rows(
+    ask: Ask, operation: str, name: str, asked: dict[str, Any], most_pages: int | None = None
+) -> Iterator[dict[str, Any]]:
     """The rows of a list that comes by pages."""
     page, pages = None, 0
     while pages != most_pages:
-        answer = ask(f"list_{name}", {**asked, "limit": _LONG_PAGE, "page": page})
+        answer = ask(operation, {**asked, "page": page})
         yield from cast("list[dict[str, Any]]", answer[name])
-        page, pages = answer["next_page"], pages + 1
+        page, pages = answer.get("next_page"), pages + 1
         if page is None:
             return
 
@@ -189,18 +192,6 @@ def _cut(value: Any, most: int) -> Any:
 
 
 # ------------------------------------------------------------------------------------------ earlier rounds
-
-
-def _entries(ask: Ask, claimed: Claimed) -> list[dict[str, Any]]:
-    """The newest entries of the discussion, oldest first."""
-    newest: deque[dict[str, Any]] = deque(maxlen=_KEPT)
-    asked = claimed.request(limit=_PAGE)
-    while True:
-        answer = ask("get_discussion", asked)
-        newest.extend(cast("list[dict[str, Any]]", answer.get("entries") or []))
-        if (page := answer.get("next_page")) is None:
-            return [*newest]
-        asked["page"] = page
 
 
 def _interdiff(ask: Ask, claimed: Claimed, said: list[dict[str, Any]]) -> str | None:

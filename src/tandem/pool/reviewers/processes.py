@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import psutil
 
@@ -157,29 +157,21 @@ class ProcessTree:
 
 
 def start_program(
-    argv: Sequence[str],
-    folder: str | Path,
-    environment: Mapping[str, str],
-    *,
-    stdin: int | IO[bytes],
-    stdout: int,
-    stderr: int,
+    argv: Sequence[str], folder: str | Path, environment: Mapping[str, str], **ends: int | IO[bytes]
 ) -> subprocess.Popen[bytes]:
     """Starts a program in a session of its own, by which it and its descendants are ended.
+
+    Args:
+        argv: The program and its arguments.
+        folder: Where it starts.
+        environment: All of its environment.
+        **ends: `stdin`, `stdout` and `stderr`, as `subprocess.Popen` takes them.
 
     Raises:
         OSError: It cannot be started.
     """
-    return subprocess.Popen[bytes](
-        argv,
-        cwd=folder,
-        env=environment,
-        stdin=stdin,
-        stdout=stdout,
-        stderr=stderr,
-        bufsize=0,
-        **platforms.detached(),
-    )
+    stated: dict[str, Any] = {**ends, **platforms.detached()}
+    return subprocess.Popen[bytes](argv, cwd=folder, env=environment, bufsize=0, **stated)
 
 
 def identity_of(process: subprocess.Popen[bytes]) -> ProcessIdentity:

@@ -22,7 +22,9 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Annotated, Final
+
+from pydantic import BaseModel, Field
 
 from tandem.bridge.target import is_local
 from tandem.core import files, log_files, platforms
@@ -57,7 +59,6 @@ FOLDER: Final = "reviewers"
 
 _FILE = "supervisor.json"
 _LOCK = "supervisor.lock"
-_SECRET = re.compile(r"[0-9a-f]{64}")
 _SECRET_BYTES = 32
 
 
@@ -109,34 +110,25 @@ class SupervisorIdentity:
         self._held.close()
 
 
+class _Kept(BaseModel):
+    """What its file holds: the secret, and the number of the folder, which its copy has not."""
+
+    secret: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    folder: int
+
+
 def _load_or_make(file: Path) -> str:
-    found = _read_secret(file)
-    if found is not None:
-        return found
+    number = file.parent.stat().st_ino
+    if file.exists():
+        with suppress(ValueError):
+            kept = _Kept.model_validate_json(file.read_bytes())
+            if kept.folder == number:
+                return kept.secret
+        # What its reviewers hold comes back when their leases end, which is no reason to stay down.
+        _log.warning("%s does not hold the secret of a supervisor of this folder; a new one is made", file)
     made = secrets.token_hex(_SECRET_BYTES)
-    files.write_atomically(file, json.dumps({"secret": made, "folder": _number(file.parent)}).encode() + b"\n")
+    files.write_atomically(file, json.dumps({"secret": made, "folder": number}).encode() + b"\n")
     return made
-
-
-def _read_secret(file: Path) -> str | None:
-    try:
-        content = json.loads(file.read_bytes())
-    except FileNotFoundError:
-        return None
-    except ValueError:
-        content = None
-    known = cast("dict[str, Any]", content) if isinstance(content, dict) else {}
-    stated = known.get("secret")
-    if isinstance(stated, str) and _SECRET.fullmatch(stated) and known.get("folder") == _number(file.parent):
-        return stated
-    # What its reviewers hold comes back when their leases end, which is no reason to stay down.
-    _log.warning("%s does not hold the secret of a supervisor of this folder; a new one is made", file)
-    return None
-
-
-def _number(folder: Path) -> int:
-    """What tells a folder from its copy."""
-    return folder.stat().st_ino
 
 
 @dataclass(frozen=True, slots=True)

@@ -345,8 +345,7 @@ def _rules(settings: PoolSettings) -> dict[str, Any]:
         }
         for one in settings.profile
     ]
-    # An older broker knows none.
-    return rules | ({"profile": kinds} if kinds else {})
+    return rules | {"profile": kinds}
 
 
 def _tell_of(error: Exception, *, first: bool) -> None:
