@@ -292,13 +292,13 @@ def _step(order: StepRequest, asked: StepOptions, options: ConnectionOptions) ->
     is_of_environment = situation.gate is not None and options.broker == os.environ.get("TANDEM_BROKER")
     stated = None if is_of_environment else options.broker
     # By the name that it proposes under: else who accepts a counter-patch might be its author.
-    agent = options.agent or asked.agent_type or ROLES.get(order.step)
-    broker = TandemClient(situation.broker(stated), agent=agent, answer_s=answer_seconds())
+    agent_type = asked.agent_type or ROLES[order.step]
+    broker = TandemClient(situation.broker(stated), agent=options.agent or agent_type, answer_s=answer_seconds())
 
     async def carried_out() -> StepResult:
         async with broker as client:
             project = need_project(client.session, options, situation.gate)
-            return await StepRun(order, situation, client, project, say, asked.agent_type).outcome()
+            return await StepRun(order, situation, client, project, say, agent_type).outcome()
 
     with progress(f"gate {order.step}"):
         outcome = asyncio.run(carried_out())

@@ -66,7 +66,8 @@ def why_none(unit: Unit, services: Services, review: Review) -> NoReviewer | Non
         return _of_last_try(unit, review, now_us)
     if serving and is_registered:
         return _lost(serving[-1], review, now_us)
-    return _no_pool(review)
+    message = "No reviewer pool serves this project: a person, or another agent, reviews it."
+    return _others("no_pool", message, review)
 
 
 def _of_holder(unit: Unit, services: Services, review: Review) -> NoReviewer | None:
@@ -90,11 +91,6 @@ def _waits(reason: str, message: str, review: Review) -> NoReviewer:
     """It goes on by itself: an agent waits."""
     wait = f"Wait: tandem review status {review.id} --wait"
     return NoReviewer(reason, needs_person=False, message=message, remedy=wait)
-
-
-def _no_pool(review: Review) -> NoReviewer:
-    message = "No reviewer pool serves this project: a person, or another agent, reviews it."
-    return _others("no_pool", message, review)
 
 
 def _others(reason: str, message: str, review: Review) -> NoReviewer:

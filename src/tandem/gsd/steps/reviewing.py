@@ -33,8 +33,8 @@ from tandem.gsd.steps.outcomes import (
     of_review,
     word_of,
 )
-from tandem.gsd.steps.situation import Deadline, Pointers, StepPointer
-from tandem.gsd.steps.subjects import ROLES, Subject
+from tandem.gsd.steps.situation import Pointers, StepPointer, seconds_until
+from tandem.gsd.steps.subjects import Subject
 from tandem.gsd.steps.waves import is_committed
 from tandem.reviews.answers import CounterPatchView, DiscussionEntry, Proposal, ReviewStatus
 from tandem.rulings import person
@@ -58,7 +58,7 @@ class ReviewSubmitter:
         repository: This working tree.
         checkout: The same, for git.
         pointers: The earlier proposals.
-        agent_type: Who does the step; None for the step's own role.
+        agent_type: Who does the step.
         say: Tells a person what happens meanwhile.
     """
 
@@ -67,7 +67,7 @@ class ReviewSubmitter:
     repository: Repository
     checkout: Checkout
     pointers: Pointers
-    agent_type: str | None
+    agent_type: str
     say: Callable[[str], None]
 
     async def submit(self, subject: Subject) -> StepResult | tuple[Subject, StepPointer]:
@@ -112,7 +112,7 @@ class ReviewSubmitter:
         move = decide(subject, pointer, status, was_committed=was_committed)
         if pointer is not None and move is NextMove.KEEP:
             return pointer
-        stated = {"agent_type": self.agent_type or ROLES[subject.step], "agent_role": "proposer"}
+        stated = {"agent_type": self.agent_type, "agent_role": "proposer"}
         request = person.marked(stated | subject.content(), str(self.repository.root))
         if pointer is None or status is None or move is NextMove.NEW:
             request["project"] = self.project
@@ -140,11 +140,10 @@ class ReviewSubmitter:
             await self.client.close_review(pointer.review_id, reason=f"followed by {created.review_id}")
         return made
 
-    async def follow(self, subject: Subject, pointer: StepPointer, *, timeout_seconds: float | None) -> StepResult:
+    async def follow(self, subject: Subject, pointer: StepPointer, deadline: float) -> StepResult:
         """Wait until there is something to do about a review, and say what."""
-        deadline = Deadline(timeout_seconds)
-        status = await self.client.wait_for_turn(pointer.review_id, timeout_s=timeout_seconds)
-        while awaits_checks(status) and (left := deadline.left) != 0 and await self._has_unfinished(status):
+        status = await self.client.wait_for_turn(pointer.review_id, timeout_s=seconds_until(deadline))
+        while awaits_checks(status) and (left := seconds_until(deadline)) and await self._has_unfinished(status):
             status = await self.client.wait_for_turn(pointer.review_id, status.cursor, left)
         return await self._told(subject, pointer, status)
 

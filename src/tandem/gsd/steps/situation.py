@@ -78,7 +78,7 @@ class StepRequest:
         since: The commit that a wave is compared with.
         branches: The branches of a wave.
         accept: Whether the pending counter-patch is taken.
-        timeout_seconds: How long to wait; None for as long as it takes.
+        timeout_seconds: How long to wait.
     """
 
     step: str
@@ -93,20 +93,12 @@ class StepRequest:
     since: str | None = None
     branches: tuple[str, ...] = ()
     accept: bool = False
-    timeout_seconds: float | None = None
+    timeout_seconds: float = 0.0
 
 
-class Deadline:
-    """Until when to wait; without seconds for as long as it takes."""
-
-    def __init__(self, seconds: float | None) -> None:
-        """Begins now."""
-        self._at = None if seconds is None else time.monotonic() + seconds
-
-    @property
-    def left(self) -> float | None:
-        """Seconds from now; None without an end."""
-        return None if self._at is None else max(0.0, self._at - time.monotonic())
+def seconds_until(deadline: float) -> float:
+    """The seconds that are left, by the monotonic clock; 0 when the time is over."""
+    return max(0.0, deadline - time.monotonic())
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -16,7 +17,7 @@ from tandem.gsd.rollback.repository import Checkout
 from tandem.gsd.steps import subjects, waves
 from tandem.gsd.steps.outcomes import StepResult, StepWord, ended, of_review, word_of
 from tandem.gsd.steps.reviewing import ReviewSubmitter
-from tandem.gsd.steps.situation import Deadline, Pointers, StepContext, StepPointer, StepRequest
+from tandem.gsd.steps.situation import Pointers, StepContext, StepPointer, StepRequest, seconds_until
 from tandem.gsd.steps.subjects import StepDocument, Subject, TaskContext, document_key
 from tandem.reviews.answers import ReviewStatus
 from tandem.rulings import next_steps, pending, planning
@@ -61,11 +62,11 @@ class Plans:
 
     async def decided(self, order: StepRequest, keys: Iterable[str]) -> StepResult:
         """Wait until every change of a plan is decided, and tell the outcome."""
-        deadline = Deadline(order.timeout_seconds)
+        deadline = time.monotonic() + order.timeout_seconds
         known = tuple(dict.fromkeys(keys))
         ids = [review_id for key in known for review_id in await self._reviews(key)]
         for review_id in dict.fromkeys(ids):
-            status = await self._verdict(review_id, deadline.left)
+            status = await self._verdict(review_id, seconds_until(deadline))
             if status is not None and word_of(status) is not StepWord.APPROVED:
                 outcome = await self._undecided(order, known, status)
                 if outcome is not None:
@@ -98,7 +99,7 @@ class Plans:
             wanted = advice[StepWord.CHANGES]
         return StepResult(word, order.step, wanted, **of_review(status))
 
-    async def _verdict(self, review_id: str, left_seconds: float | None) -> ReviewStatus | None:
+    async def _verdict(self, review_id: str, left_seconds: float) -> ReviewStatus | None:
         try:
             return await self.client.wait_for_turn(review_id, timeout_s=left_seconds)
         except NotFound:
@@ -174,7 +175,7 @@ class StepRun:
         client: The broker.
         project: The registered project.
         say: Tells a person what happens meanwhile.
-        agent_type: Who does the step; None for the step's own role.
+        agent_type: Who does the step.
     """
 
     order: StepRequest
@@ -182,7 +183,7 @@ class StepRun:
     client: TandemClient
     project: str
     say: Callable[[str], None]
-    agent_type: str | None = None
+    agent_type: str
 
     async def outcome(self) -> StepResult:
         """How the step ended.
@@ -299,7 +300,7 @@ class StepRun:
         if situation.effective().mode == OPTIMISTIC and not order.since:
             keys = [key for branch in found for key in (branch.identity.key(branch.name), branch.name)]
             return await self._plans.decided(order, keys)
-        deadline = Deadline(order.timeout_seconds)
+        deadline = time.monotonic() + order.timeout_seconds
         with Repository(situation.root) as repository:
             is_here = situation.branch in [branch.name for branch in found]
             if is_here and repository.working_diff().diff:
@@ -308,8 +309,7 @@ class StepRun:
             await submitter.sweep()
             parts = [await self._up(submitter, repository, branch, is_only=len(found) == 1) for branch in found]
             outcomes = [
-                part if isinstance(part, StepResult) else await submitter.follow(*part, timeout_seconds=deadline.left)
-                for part in parts
+                part if isinstance(part, StepResult) else await submitter.follow(*part, deadline) for part in parts
             ]
         return outcomes[0] if len(outcomes) == 1 else _summed(tuple(outcomes))
 
@@ -340,13 +340,13 @@ class StepRun:
             part = await submitter.submit(subject)
             if isinstance(part, StepResult):
                 return part
-            return await submitter.follow(*part, timeout_seconds=order.timeout_seconds)
+            return await submitter.follow(*part, time.monotonic() + order.timeout_seconds)
         pointer = await submitter.accept(subject)
         if not subject.is_draft:
             subject = build()
             pointer = replace(pointer, digest=subject.digest)
             self._pointers.put(subject.key, pointer)
-        return await submitter.follow(subject, pointer, timeout_seconds=order.timeout_seconds)
+        return await submitter.follow(subject, pointer, time.monotonic() + order.timeout_seconds)
 
     @property
     def _pointers(self) -> Pointers:
