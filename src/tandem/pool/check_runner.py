@@ -26,7 +26,6 @@ from typing import Any, Final
 import psutil
 from pydantic import TypeAdapter
 
-from tandem.bridge.keys import SECRET_VARIABLES
 from tandem.core.platforms import ProcessIdentity
 from tandem.core.scratch import remove_tree
 from tandem.errors import Forbidden, TandemError, Unauthenticated
@@ -37,7 +36,7 @@ from tandem.pool import sandbox
 from tandem.pool.reviewers import Broker, Invocation, RunLimits, programs
 from tandem.pool.reviewers.processes import end_marked
 from tandem.pool.reviewers.providers.clean_room import CERTIFICATES, LANGUAGE, PROXIES, search_path
-from tandem.reviews.check_contract import LOG_BYTES, CheckReported, CheckView
+from tandem.reviews.check_contract import LOG_BYTES, CheckReported, CheckSetup, CheckView
 from tandem.reviews.check_findings import read_findings
 from tandem.reviews.check_rules import UNCONFINED, CheckStatus
 from tandem.rulings import trust
@@ -314,7 +313,7 @@ class CheckRunner:
         if setup is None:
             return None
         files = run.place / "setup"
-        key = await asyncio.to_thread(_laid_out_for_setup, run.check, run.tree.folder, files)
+        key = await asyncio.to_thread(_laid_out_for_setup, run.check.project, setup, run.tree.folder, files)
         folder = self._folder / "setup" / key
         async with self._setups[key]:
             # From here on kept until the check has ended.
@@ -374,7 +373,7 @@ class CheckRunner:
         kept = (*LANGUAGE, *CERTIFICATES, *(PROXIES if network else ()))
         search = search_path(os.environ, [run.root])
         environment = {
-            **{name: value for name in kept if (value := os.environ.get(name)) and name not in SECRET_VARIABLES},
+            **{name: value for name in kept if (value := os.environ.get(name))},
             "PATH": search,
             "HOME": str(place / programs.HOME_FOLDER),
             "TMPDIR": str(place / programs.TEMPORARY_FOLDER),
@@ -480,13 +479,12 @@ def _laid_out(root: str, content: RoundContent, place: Path, check: CheckView) -
         return repository.lay_out(content, place / "tree", _TITLE, place / "index", tip=check.tip)
 
 
-def _laid_out_for_setup(check: CheckView, tree: Path, folder: Path) -> str:
+def _laid_out_for_setup(project: str, setup: CheckSetup, tree: Path, folder: Path) -> str:
     """Gives a setup its files, and nothing else of the round; the key tells its result from those of other files."""
-    setup = check.setup
     remove_tree(str(folder))
     folder.mkdir(mode=0o700)
-    digest = hashlib.sha256(json.dumps([check.project, setup and asdict(setup)]).encode())
-    for name in setup.files if setup else ():
+    digest = hashlib.sha256(json.dumps([project, asdict(setup)]).encode())
+    for name in setup.files:
         path = tree / name
         content = b"-"
         if path.is_file() and path.resolve().is_relative_to(tree.resolve()):

@@ -44,11 +44,6 @@ _touch_pool = Statement(
 )
 _get = Statement(select(tables.reviewers).where(_w.id == bindparam("reviewer_id")))
 _live = Statement(select(tables.reviewers).where(_w.ended_at.is_(None)).order_by(_w.pool_id, _w.number))
-_live_of_pool = Statement(
-    select(tables.reviewers)
-    .where(_w.pool_id == bindparam("pool_id"), _w.ended_at.is_(None))
-    .order_by(_w.incarnation, _w.number)
-)
 _note = Statement(update(tables.reviewers).where(_w.id == bindparam("key")).values(activity=bindparam("new_activity")))
 _is_held = _r.state.in_([State.CLAIMED.value, State.IN_REVIEW.value])
 _held = Statement(
@@ -146,9 +141,7 @@ def find(unit: Unit, reviewer_id: str) -> Reviewer | None:
 
 def list_live(unit: Unit, pool_id: str | None = None) -> list[Reviewer]:
     """Reviewers that have not ended, of one pool or of all."""
-    if pool_id is None:
-        return unit.list_of(Reviewer, _live)
-    return unit.list_of(Reviewer, _live_of_pool, pool_id=pool_id)
+    return [one for one in unit.list_of(Reviewer, _live) if pool_id in (None, one.pool_id)]
 
 
 def list_recent(unit: Unit, limit: int, project: str | None) -> list[Reviewer]:

@@ -11,6 +11,7 @@ from typing import Any, Final, Protocol, cast
 from tandem.errors import InvalidInput, TandemError, TooLarge
 from tandem.pool.reviewers.lease import Claimed
 from tandem.pool.reviewers.prompt import Dossier, Listed, Task
+from tandem.pool.reviewers.proof import paths_of
 from tandem.present.findings import together
 from tandem.reviews.finding_rules import ADVICE, SEVERITIES
 
@@ -133,12 +134,10 @@ def _with_findings(ask: Ask, claimed: Claimed, known: Dossier, note: Callable[[s
     listed = rows("findings", claimed.request(round=claimed.round, status="open"))
     gravest_first = sorted(listed, key=lambda one: SEVERITIES.index(one["severity"]))
     found = [one for group in together(gravest_first) for one in group]
-    touched = cast("list[dict[str, Any]]", claimed.proposal.get("affected_files") or [])
-    named = {one.get(name) for one in touched for name in ("path", "old_path")} | {claimed.proposal.get("path")}
-    files = sorted(name for name in named if name)[:_LESSON_FILES]
+    files = sorted(paths_of(claimed.proposal))[:_LESSON_FILES]
     lessons = rows("lessons", {"project": claimed.project, "files": files}, _LESSON_PAGES) if files else []
     read = sum(len(str(claimed.proposal.get(name) or "")) for name in ("diff", "description"))
-    room = max(_LEAST_ROOM, (read + len(json.dumps(touched))) // _SHARE)
+    room = max(_LEAST_ROOM, (read + len(json.dumps(claimed.proposal.get("affected_files") or []))) // _SHARE)
     findings, used = _fitted([_open(one) for one in found if one["source"] in _OF_AGENTS], room * 7 // 10)
     of_persons, more = _fitted([_open(one) for one in found if one["source"] == "person"], room * 8 // 10 - used)
     taught = [_picked(one, "file", "category", "claim", "answer", "lines") for one in reversed(lessons)]

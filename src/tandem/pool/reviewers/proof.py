@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -26,6 +26,13 @@ class Part:
     text: str
     nonce: str
     may_be_unread: bool = False
+
+
+def paths_of(proposal: Mapping[str, Any]) -> set[str]:
+    """The files that a round touches, as `get_proposal` answers it, by their names before and after."""
+    touched = cast("list[dict[str, Any]]", proposal.get("affected_files") or [])
+    named = {one.get(name) for one in touched for name in ("path", "old_path")} | {proposal.get("path")}
+    return {name for name in named if name}
 
 
 _NONCE_BYTES = 16

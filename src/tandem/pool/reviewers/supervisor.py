@@ -89,7 +89,6 @@ class Supervisor:
             worker_argv: How a reviewer's process is started.
         """
         self._broker = broker
-        self._settings = settings
         self._identity = SupervisorIdentity(data_dir)
         self._news = asyncio.Event()
         # What lets the supervisor in is none of its reviewers' business: each gets a pass of its own.
@@ -128,7 +127,7 @@ class Supervisor:
         if self._task is not None or self._closing:
             return
         try:
-            await asyncio.to_thread(_refuse_what_cannot_work, self._settings, self._context.environment)
+            await asyncio.to_thread(_refuse_what_cannot_work, self._context.settings, self._context.environment)
             await asyncio.to_thread(self._identity.take)
             await self._register()
             await asyncio.to_thread(_end_leftovers, self._context)
@@ -144,7 +143,7 @@ class Supervisor:
             ConfigInvalid: The settings cannot be used; it goes on with those that it has.
         """
         await asyncio.to_thread(_refuse_what_cannot_work, settings, self._context.environment)
-        self._settings, self._context = settings, replace(self._context, settings=settings)
+        self._context = replace(self._context, settings=settings)
         self._reviewers.change(self._context)
         # As the same start, whose reviewers the broker does not take for gone.
         self._registering, self._incarnation = self._incarnation or self._registering, None
@@ -172,7 +171,7 @@ class Supervisor:
         self._closing = True
         self._news.set()
         self._reviewers.want("drain")
-        await self._reviewers.until_ended(self._settings.drain_seconds)
+        await self._reviewers.until_ended(self._context.settings.drain_seconds)
         await self._end_reviewers()
         if self._task is not None:
             self._task.cancel()
@@ -189,13 +188,13 @@ class Supervisor:
 
     async def _end_reviewers(self) -> None:
         self._reviewers.want("kill")
-        if not await self._reviewers.until_ended(self._settings.grace_seconds + REPORT_SECONDS + _KILL_SECONDS):
+        if not await self._reviewers.until_ended(self._context.settings.grace_seconds + REPORT_SECONDS + _KILL_SECONDS):
             _log.error("some reviewers' processes could not be ended")
 
     async def _register(self) -> None:
         # The same until it is acknowledged: a registration whose answer was lost is not written again.
         self._registering = incarnation = self._registering or secrets.token_hex(_INCARNATION_BYTES)
-        settings = self._settings
+        settings = self._context.settings
         request = {
             "secret": self._identity.secret,
             "incarnation": incarnation,
@@ -209,7 +208,7 @@ class Supervisor:
         }
         answer = await self._call("supervisor_register", request, _ANSWER_SECONDS)
         # Otherwise they were changed meanwhile, and it registers with them.
-        if settings is self._settings:
+        if settings is self._context.settings:
             self._incarnation, self._registering = incarnation, None
         self._cursor = answer["cursor"]
         self._registered_at = asyncio.get_running_loop().time()
@@ -291,13 +290,13 @@ class Supervisor:
             "secret": self._identity.secret,
             "incarnation": self._incarnation,
             "reviewers": reports,
-            "quiet": pool_settings.is_quiet(self._settings.quiet_hours, datetime.now(UTC).astimezone()),
+            "quiet": pool_settings.is_quiet(self._context.settings.quiet_hours, datetime.now(UTC).astimezone()),
             "closing": self._closing,
             "wait": wait,
             "cursor": self._cursor,
         }
         if wait:
-            longest = min(self._settings.background_check_interval_seconds, _LONGEST_WAIT_SECONDS)
+            longest = min(self._context.settings.background_check_interval_seconds, _LONGEST_WAIT_SECONDS)
             request["timeout_s"] = max(_SHORTEST_WAIT_SECONDS, min(self._again_seconds, longest))
         return request
 

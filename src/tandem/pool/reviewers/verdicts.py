@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, TypeVar, cast, get_args
 from tandem.core.texts import json_kind
 from tandem.core.visible import is_blank
 from tandem.pool.reviewers import Finished, ProgramOutput
-from tandem.pool.reviewers.proof import Part, RunProof
+from tandem.pool.reviewers.proof import Part, RunProof, paths_of
 from tandem.reviews.finding_rules import SEVERITIES, STEPS, ReportedFinding, Settling, severity_of
 
 Decision = Literal["approved", "changes_requested", "rejected"]
@@ -306,18 +306,14 @@ def answer_in(
     finished: Finished, reply: ProgramOutput, proposal: dict[str, Any], proof: RunProof
 ) -> ReviewerAnswer | Unreadable | None:
     """What a program's words are; None if it had none."""
-    touched = cast("list[dict[str, Any]]", proposal.get("affected_files") or [])
-    names = {file.get(name) for file in touched for name in ("path", "old_path")} | {proposal.get("path")}
-    # None where the proposal has no file.
-    files = frozenset(name for name in names if name) or None
     try:
         if not finished.output_was_cut:
             _check_output(finished.stdout)
         if reply.text is None:
             return None
         digest = proposal.get("digest")
-        known: dict[str, Any] = {"digest": digest, "files": files, "parts": proof.parts, "asked": proof.asked}
-        answer = read_answer(reply.text, nonce=proof.nonce, **known)
+        known: dict[str, Any] = {"digest": digest, "parts": proof.parts, "asked": proof.asked}
+        answer = read_answer(reply.text, nonce=proof.nonce, files=frozenset(paths_of(proposal)), **known)
         return answer.hiding(proof.hidden.hide_in)
     except Unreadable as error:
         return error
