@@ -7,7 +7,7 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -121,7 +121,7 @@ class WorkOptions:
 def show_outcome(outcome: StepResult, *, as_json: bool) -> Exit:
     """Print an outcome; answers with the exit status."""
     status = EXITS[outcome.word]
-    tell({**outcome.facts(), "exit_status": int(status)}, Whole(*_lines(outcome)), as_json=as_json)
+    tell({**asdict(outcome), "exit_status": int(status)}, Whole(*_lines(outcome)), as_json=as_json)
     return status
 
 

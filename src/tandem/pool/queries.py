@@ -82,22 +82,19 @@ def _newest(*names: str) -> Statement:
 
 
 @cache
-def _spent(*, profile: bool) -> Statement:
-    statement = (
+def _spent(*names: str) -> Statement:
+    return Statement(
         select(_k.metric, func.sum(_k.count))
         .join(tables.reviewers, _w.id == _k.reviewer_id)
-        .where(_k.day == bindparam("day"), _k.category == "", _w.pool_id == bindparam("pool_id"))
+        .where(_k.day == bindparam("day"), _k.category == "", *equal(_w, *names))
         .group_by(_k.metric)
     )
-    return Statement(statement.where(_w.profile == bindparam("profile")) if profile else statement)
 
 
 @cache
-def _recent(*, project: bool) -> Statement:
-    statement = select(tables.reviewers).where(_w.ended_at.is_not(None))
-    if project:
-        statement = statement.where(_w.project == bindparam("project"))
-    return Statement(statement.order_by(_w.spawned_at.desc(), _w.id.desc()).limit(bindparam("limit")))
+def _recent(*names: str) -> Statement:
+    ended = select(tables.reviewers).where(_w.ended_at.is_not(None), *equal(_w, *names))
+    return Statement(ended.order_by(_w.spawned_at.desc(), _w.id.desc()).limit(bindparam("limit")))
 
 
 @cache
@@ -146,7 +143,8 @@ def list_live(unit: Unit, pool_id: str | None = None) -> list[Reviewer]:
 
 def list_recent(unit: Unit, limit: int, project: str | None) -> list[Reviewer]:
     """Reviewers that have ended, newest first."""
-    return unit.list_of(Reviewer, _recent(project=project is not None), limit=limit, **stated(project=project))
+    named = stated(project=project)
+    return unit.list_of(Reviewer, _recent(*named), limit=limit, **named)
 
 
 def list_newest(unit: Unit, pool: Pool, limit: int, profile: str | None = None) -> list[Reviewer]:
@@ -202,8 +200,8 @@ def next_retry(unit: Unit, now_us: int) -> int | None:
 
 def spent_on(unit: Unit, pool_id: str, day: str, profile: str | None = None) -> tuple[float, int]:
     """The US dollars and tokens that a pool's runs, perhaps those of one profile, used up on a day (ISO date, UTC)."""
-    params = {"day": day, "pool_id": pool_id, **stated(profile=profile)}
-    found = {row[0]: int(row[1]) for row in unit.all(_spent(profile=profile is not None), **params)}
+    named = stated(pool_id=pool_id, profile=profile)
+    found = {row[0]: int(row[1]) for row in unit.all(_spent(*named), day=day, **named)}
     return found.get("cost_microusd", 0) / 1_000_000, found.get("tokens_in", 0) + found.get("tokens_out", 0)
 
 

@@ -13,6 +13,7 @@ from tandem.errors import InvalidInput, InvalidTransition, NotFound
 from tandem.gate.contract import CommitRecord
 from tandem.git.names import encode_path
 from tandem.gsd.rollback.repository import (
+    SHORT,
     Checkout,
     RawDifference,
     RepositoryCommit,
@@ -25,16 +26,15 @@ from tandem.gsd.rollback.repository import (
 from tandem.reviews.answers import FullReview, Proposal
 from tandem.reviews.rules import MOST_OBJECTIONS
 from tandem.rulings.message import REVIEW, plan_key
+from tandem.rulings.trust import PER_PLAN
 
 How = Literal["record", "trailer", "patch_id", "plan"]
 
 _SEARCHED_COMMITS = 2_000
 """How many of the newest commits that touch a review's files are compared with its diff."""
-_SHORT = 10
 AGAINST = frozenset({"changes_requested", "rejected"})
 """Verdicts, and states, of a change that is not wanted as it is."""
 _COUNTER_PATCH = "counter_patch"
-_PER_PLAN = "per_plan"
 _PAGE_ROWS = 200
 
 
@@ -84,7 +84,7 @@ class RollbackReview:
         if self.is_after_commit:
             return False
         if isinstance(stated, str):
-            return stated == _PER_PLAN
+            return stated == PER_PLAN
         return self.first.task is None and self.first.plan is not None and self.first.category == "code_change"
 
     @property
@@ -253,7 +253,7 @@ async def find(reviews: Reviews, checkout: Checkout, tip: Tip, review: RollbackR
     if found is None:
         raise _nowhere(checkout, tip, review.id, records)
     if found.how == "patch_id" and len(found.commits) > 1:
-        listed = ", ".join(f"{commit.id[:_SHORT]} {commit.subject}" for commit in found.commits)
+        listed = ", ".join(f"{commit.id[:SHORT]} {commit.subject}" for commit in found.commits)
         raise InvalidInput(
             f"Several commits make exactly the change of {review.id} ({listed}), and none names it; nothing was"
             " changed. Revert the right one yourself: git revert COMMIT",
@@ -419,8 +419,8 @@ def _not_against(review: RollbackReview) -> InvalidTransition:
 def _ensure_no_merge(commit: RepositoryCommit) -> None:
     if commit.is_merge:
         raise InvalidInput(
-            f"{commit.id[:_SHORT]} ({commit.subject}) is a merge: only a person can say which side stays. Nothing"
-            f" was changed. Revert it yourself: git revert -m 1 {commit.id[:_SHORT]}",
+            f"{commit.id[:SHORT]} ({commit.subject}) is a merge: only a person can say which side stays. Nothing"
+            f" was changed. Revert it yourself: git revert -m 1 {commit.id[:SHORT]}",
             field="commit",
             commit=commit.id,
         )
@@ -473,7 +473,7 @@ class _Plan:
             if not other.names_plan or other.plan != self._review.plan:
                 named = f"the plan {other.plan}" if other.names_plan else "no plan that is known"
                 raise InvalidInput(
-                    f"{commit.id[:_SHORT]} ({commit.subject}) also holds {other.id}, which belongs to {named};"
+                    f"{commit.id[:SHORT]} ({commit.subject}) also holds {other.id}, which belongs to {named};"
                     " others' work is not reverted, and nothing was changed. Undo this part yourself and propose it:"
                     " tandem submit",
                     field="commit",

@@ -16,7 +16,7 @@ from tandem.git.runner import BoundGit, Output
 from tandem.git.validation import parse_only
 from tandem.gsd.rollback.choosing import Choice, RevertedBefore
 from tandem.gsd.rollback.report import Carried, ConflictPatch, Reverted, Rework, RollbackReport
-from tandem.gsd.rollback.repository import ROLLBACK, Checkout, RepositoryCommit, differences, log
+from tandem.gsd.rollback.repository import ROLLBACK, SHORT, Checkout, RepositoryCommit, differences, log
 from tandem.reviews.answers import Proposal
 from tandem.rulings.message import REVIEW
 
@@ -24,7 +24,6 @@ Say = Callable[[str], None]
 """Is told each step, in a few words."""
 
 _SHOWN_COMMITS = 5
-_SHORT = 10
 
 _SETTINGS = (
     "core.fsmonitor=false",
@@ -242,7 +241,7 @@ class RollbackBuilder:
 
     def _revert(self, one: RevertedBefore, choice: Choice) -> Reverted:
         commit = one.commit
-        self._say(f"reverting {commit.id[:_SHORT]} {commit.subject}")
+        self._say(f"reverting {commit.id[:SHORT]} {commit.subject}")
         try:
             made = self._scratch.revert(commit, one.review_ids, self._review_id)
         except RevertConflict as conflict:
@@ -255,11 +254,11 @@ class RollbackBuilder:
         paths = [f":(top,literal){path}" for path in conflict.paths]
         since = log(self._checkout, "HEAD", f"^{commit.id}", paths=paths)
         others = [one for one in since if one.id not in ours][:_SHOWN_COMMITS]
-        named = "; ".join(f"{one.id[:_SHORT]} {one.subject}" for one in others)
+        named = "; ".join(f"{one.id[:SHORT]} {one.subject}" for one in others)
         by = f" Others built upon it: {named}." if named else ""
         return InvalidInput(
-            f"{commit.id[:_SHORT]} ({commit.subject}) cannot be reverted by itself: {', '.join(conflict.paths)} was"
-            f" changed since.{by} Nothing was changed. Undo it by hand (git revert {commit.id[:_SHORT]}), put the"
+            f"{commit.id[:SHORT]} ({commit.subject}) cannot be reverted by itself: {', '.join(conflict.paths)} was"
+            f" changed since.{by} Nothing was changed. Undo it by hand (git revert {commit.id[:SHORT]}), put the"
             " result up with tandem submit, or ask whose commits these are.",
             field="commit",
             commit=commit.id,
@@ -288,7 +287,7 @@ class RollbackBuilder:
         try:
             if one.against is not None:
                 return self._give_up(one, f"{one.against} was decided against as well")
-            self._say(f"replaying {commit.id[:_SHORT]} {commit.subject}")
+            self._say(f"replaying {commit.id[:SHORT]} {commit.subject}")
             made = self._scratch.replay(commit)
         except RevertConflict as conflict:
             return self._give_up(one, f"it does not apply any more: {', '.join(conflict.paths)}")

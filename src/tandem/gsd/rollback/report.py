@@ -17,10 +17,10 @@ from tandem.core.visible import visible_line
 from tandem.errors import AlreadyLanded, InvalidTransition, TandemError
 from tandem.git.repository import Repository
 from tandem.git.snapshot import Scope
-from tandem.gsd.rollback.repository import BranchMove
+from tandem.gsd.rollback.repository import SHORT, BranchMove
 from tandem.present.shapes import WORK
 from tandem.rulings import planning, proof, state
-from tandem.rulings.plans import record_request
+from tandem.rulings.plans import FOLDER, record_request
 
 Approval = Literal["carried", "re_review", "none"]
 """Of a commit that was replayed: its review still holds for it, has to be done again, or there is none."""
@@ -188,11 +188,9 @@ class RollbackReport:
         return {**json.loads(readable), "changed": self.changed}
 
 
-_FOLDER = ".planning"
 _ENDING = "-SUMMARY.md"
 _LIMIT_BYTES = 4_000_000
 _LONGEST_INTENT = 500
-_SHORT = 10
 _KEPT = ("project", "agent_type", "agent_role", *(name for name, *_ in WORK), "proposer_id")
 """The fields that a review keeps from its last round when it is proposed again."""
 
@@ -231,7 +229,7 @@ async def tell(client: TandemClient, report: RollbackReport) -> RollbackReport:
         except TandemError as error:
             if error.retryable:
                 raise
-            refused.append(f"{commit[:_SHORT]} cannot be proposed again for {review_id}: {error.message}")
+            refused.append(f"{commit[:SHORT]} cannot be proposed again for {review_id}: {error.message}")
     return replace(report, re_reviews=tuple(again), unsaid="; ".join(refused) or None)
 
 
@@ -366,7 +364,7 @@ def _find(root: Path, plan: str) -> Path | None:
 
 def _summaries(top: Path, name: str) -> Iterator[Path]:
     # The name is compared and never made into a path: it may come from anybody.
-    for folder, _, names in os.walk(top / _FOLDER):
+    for folder, _, names in os.walk(top / FOLDER):
         file = Path(folder) / name if name in names else None
         if file is not None and not file.is_symlink() and file.stat().st_size <= _LIMIT_BYTES:
             yield file
@@ -378,13 +376,13 @@ def _lines(report: RollbackReport, mark: str) -> Iterator[str]:
     yield mark
     yield ""
     for one in report.reverted:
-        by = f", reverted by `{one.reverted_by[:_SHORT]}`" if one.reverted_by else ""
-        yield f"- `{one.commit[:_SHORT]}` {_plain(one.subject)} ({_plain(one.because)}){by}"
+        by = f", reverted by `{one.reverted_by[:SHORT]}`" if one.reverted_by else ""
+        yield f"- `{one.commit[:SHORT]}` {_plain(one.subject)} ({_plain(one.because)}){by}"
     if report.counter_patch is not None:
-        yield f"- The counter-patch (round {report.counter_patch.round}) is in `{report.counter_patch.commit[:_SHORT]}`"
+        yield f"- The counter-patch (round {report.counter_patch.round}) is in `{report.counter_patch.commit[:SHORT]}`"
     for one in report.carried:
         again = ", to be reviewed again" if one.approval == "re_review" else ""
-        yield f"- Kept: `{one.commit[:_SHORT]}` {_plain(one.subject)} is now `{one.becomes[:_SHORT]}`{again}"
+        yield f"- Kept: `{one.commit[:SHORT]}` {_plain(one.subject)} is now `{one.becomes[:SHORT]}`{again}"
     for one in report.rework:
         what = _plain(one.subject) or ", ".join(one.review_ids)
         yield f"- To be made again: {what} ({_plain(one.reason)})"

@@ -13,6 +13,7 @@ from tandem.git.changes import Change, parse_raw
 from tandem.git.layout import layout_at
 from tandem.git.raw import ABSENT_MODE, TREE_OPTIONS, by_commit, digest_of
 from tandem.git.runner import BoundGit, Git, clean_environment
+from tandem.rulings.git import HEADS
 from tandem.rulings.message import DEPENDS_ON, PLAN, REVIEW, UNREVIEWED, plan_key, values
 
 ROLLBACK = "Tandem-Rollback"
@@ -21,7 +22,8 @@ ROLLBACK = "Tandem-Rollback"
 _STEP_SECONDS = 600.0
 """Time limit of one git command: a checkout of a large tree with filters takes its time."""
 
-_HEADS = "refs/heads/"
+SHORT = 10
+"""Digits of a commit's id, in sentences."""
 _REVERTS = re.compile(r"\bThis reverts commit (?P<commit>[0-9a-f]{7,64})\b")
 SUBJECT = re.compile(PLAN)
 """Of a commit that names its plan, as in `feat(03-02): retry uploads`."""
@@ -117,14 +119,14 @@ class Checkout(BoundGit):
         """
         self._ensure_quiet()
         ref = self.text("symbolic-ref", "--quiet", "HEAD", accept=(0, 1))
-        if not ref.startswith(_HEADS):
+        if not ref.startswith(HEADS):
             raise InvalidInput(
                 "HEAD is detached; nothing was changed. Check the branch out on which the change was committed:"
                 " git switch BRANCH",
                 field="branch",
             )
         head = self.resolve("HEAD")
-        branch = ref.removeprefix(_HEADS)
+        branch = ref.removeprefix(HEADS)
         if head is None:
             raise InvalidInput(f"The branch {branch} has no commit; there is nothing to revert.", field="branch")
         return Tip(branch, head)

@@ -123,10 +123,6 @@ class StepResult:
     counter_patch: Patch | None = None
     parts: tuple[StepResult, ...] = ()
 
-    def facts(self) -> dict[str, Any]:
-        """Everything as JSON values; the same members for every word."""
-        return asdict(self)
-
 
 def ended(subject: Subject, word: StepWord, **facts: Any) -> StepResult:
     """How a step ended, with the facts of its content."""

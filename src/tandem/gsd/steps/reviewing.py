@@ -108,7 +108,7 @@ class ReviewSubmitter:
         """The pointer to the review of this content: a new one, a new round, or the one that is there."""
         pointer = self.pointers.find(subject.key)
         status = await self._status(pointer)
-        was_committed = pointer is not None and self._is_committed(pointer)
+        was_committed = pointer is not None and is_committed(self.repository, self.checkout, pointer)
         move = decide(subject, pointer, status, was_committed=was_committed)
         if pointer is not None and move is NextMove.KEEP:
             return pointer
@@ -229,15 +229,12 @@ class ReviewSubmitter:
     async def sweep(self) -> None:
         """Close the reviews that were approved and whose content is committed by now."""
         for key, pointer in list(self.pointers.all().items())[-_MOST_SWEPT:]:
-            if pointer.approved and self._is_committed(pointer):
+            if pointer.approved and is_committed(self.repository, self.checkout, pointer):
                 status = await self._status(pointer)
                 # A person may have closed it, made a new round of it or withdrawn the approval; then it is theirs.
                 if status is not None and status.status == "approved":
                     await self.client.close_review(pointer.review_id, reason="approved and committed")
                 self.pointers.forget(key, pointer.review_id)
-
-    def _is_committed(self, pointer: StepPointer) -> bool:
-        return is_committed(self.repository, self.checkout, pointer)
 
     async def _check(self, subject: Subject) -> GateDecision:
         changes: Any = [change._asdict() for change in subject.changes]

@@ -21,9 +21,7 @@ from tandem.gsd.steps.situation import Pointers, StepContext, StepPointer, StepR
 from tandem.gsd.steps.subjects import StepDocument, Subject, TaskContext, document_key
 from tandem.reviews.answers import ReviewStatus
 from tandem.rulings import next_steps, pending, planning
-from tandem.rulings.trust import OPTIMISTIC, PER_PLAN
-
-BLOCKING = "blocking"
+from tandem.rulings.trust import BLOCKING, OPTIMISTIC, PER_PLAN
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,7 @@ class Claude(Provider):
         until_ms = output.count(saved, "expiresAt")
         return bool(saved) and (until_ms is None or until_ms > time.time() * 1000)
 
-    def described(self, context: RunContext, prompt: str, server: ToolServer | None) -> Invocation:
+    def review(self, context: RunContext, prompt: str, server: ToolServer | None = None) -> Invocation:
         """With the schema; or with the server, which safe mode would leave out: the other options do its rest."""
         files: dict[str, bytes] = {}
         # Event for event, not all at the end: one that hangs is noticed by its silence.

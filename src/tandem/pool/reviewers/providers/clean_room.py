@@ -89,13 +89,13 @@ class Provider(ABC):
         """Whether the user's home folder has a login that the program can be given."""
         return False
 
-    def review(self, context: RunContext, prompt: str) -> Invocation:
-        """One review: the prompt in, one structured answer out.
+    @abstractmethod
+    def review(self, context: RunContext, prompt: str, server: ToolServer | None = None) -> Invocation:
+        """One review: the prompt in, one structured answer out; or, with a server of tools, an agent's whole life.
 
         Raises:
             ConfigInvalid: A setting that the program cannot be given.
         """
-        return self.described(context, prompt, None)
 
     def agent(self, context: RunContext, prompt: str, mcp_url: str, access: str | None = None) -> Invocation:
         """The program works through the queue by itself, over MCP, as the prompt tells it.
@@ -103,11 +103,7 @@ class Provider(ABC):
         Raises:
             ConfigInvalid: A setting that the program cannot be given.
         """
-        return self.described(context, prompt, ToolServer(url("mcp_url", mcp_url), access))
-
-    @abstractmethod
-    def described(self, context: RunContext, prompt: str, server: ToolServer | None) -> Invocation:
-        """How the program is run: for one review, or with a server of tools as an agent."""
+        return self.review(context, prompt, ToolServer(url("mcp_url", mcp_url), access))
 
     def read(self, finished: Finished, context: RunContext) -> ProgramOutput:  # noqa: ARG002 - where some leave the answer
         """The answer and the costs of a run that `review` described."""

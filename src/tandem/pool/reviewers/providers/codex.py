@@ -81,7 +81,7 @@ class Codex(Provider):
         read, wrote = output.count(usage, "input_tokens"), output.count(usage, "output_tokens")
         return ProgramOutput(text, read, wrote, error=error)
 
-    def described(self, context: RunContext, prompt: str, server: ToolServer | None) -> Invocation:
+    def review(self, context: RunContext, prompt: str, server: ToolServer | None = None) -> Invocation:
         """`codex exec` with a schema, its last message left in a file; or with the server, which it must wait for."""
         environment = clean_room.environment(
             context, ("CODEX_CA_CERTIFICATE",), CODEX_HOME=clean_room.path(context, HOME_FOLDER, _CODEX_HOME)

@@ -22,7 +22,7 @@ class Custom(Provider):
 
     name = "custom"
 
-    def described(self, context: RunContext, prompt: str, server: ToolServer | None) -> Invocation:
+    def review(self, context: RunContext, prompt: str, server: ToolServer | None = None) -> Invocation:
         """The command as it is; an agent finds the token where Tandem's own programs look for one."""
         told = {"TANDEM_REVIEW_EFFORT": context.effort}
         files: dict[str, bytes] = {}

@@ -57,7 +57,7 @@ class Gemini(Provider):
         wrote = max(0, both - read) if both is not None and read is not None else None
         return ProgramOutput(text, read, wrote, error=output.text(output.part(result, "error"), "message"))
 
-    def described(self, context: RunContext, prompt: str, server: ToolServer | None) -> Invocation:
+    def review(self, context: RunContext, prompt: str, server: ToolServer | None = None) -> Invocation:
         """In the repository; servers need a trusted folder, and the repository is none: an agent starts elsewhere."""
         argv = [*self.command, "--output-format", "stream-json", "--approval-mode", "default"]
         argv += clean_room.model(context)

@@ -66,7 +66,7 @@ class Opencode(Provider):
         error = _error(errors[-1]) if errors else None
         return ProgramOutput(texts[-1] if texts else None, output.total(read), wrote, cost, error)
 
-    def described(self, context: RunContext, prompt: str, server: ToolServer | None) -> Invocation:
+    def review(self, context: RunContext, prompt: str, server: ToolServer | None = None) -> Invocation:
         """Outside the repository, with its settings in the environment: others on the machine cannot read that."""
         settings = _settings(context)
         if server is not None:
