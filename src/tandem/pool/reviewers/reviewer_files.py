@@ -59,6 +59,8 @@ FOLDER: Final = "reviewers"
 
 _FILE = "supervisor.json"
 _LOCK = "supervisor.lock"
+_LOCK_SECONDS = 0.5
+"""For one that just ends, which takes the file away."""
 _SECRET_BYTES = 32
 
 
@@ -89,7 +91,7 @@ class SupervisorIdentity:
         """
         try:
             platforms.make_private(str(self.folder))
-            self._held.enter_context(turn(self.folder / _LOCK, 0))
+            self._held.enter_context(turn(self.folder / _LOCK, _LOCK_SECONDS))
             self.secret = _load_or_make(self.folder / _FILE)
         except TimeoutError as error:
             raise Unavailable(
