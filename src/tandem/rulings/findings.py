@@ -146,7 +146,7 @@ def _found(decision: dict[str, Any]) -> CommitFinding:
     """The finding in an answer of `check_gate`."""
     reviews = tuple(decision["review_ids"])
     exempt = frozenset(one["path"] for one in decision["paths"] if one["allowed"] and one["kind"] == _EXEMPT)
-    # A reverted commit says nothing of the content that comes back: `UnapprovedContent` looks at both.
+    # A reverted commit says nothing of the content that comes back: `ranges` looks at both.
     refused = [one for one in decision["paths"] if not one["allowed"] or one["kind"] == ROLLBACK]
     if decision["allowed"] is not True or refused:
         paths = tuple((one["path"], one["reason"]) for one in refused)
@@ -158,6 +158,5 @@ def _found(decision: dict[str, Any]) -> CommitFinding:
     kinds = {one["kind"] for one in decision["paths"]}
     as_a_whole = next((kind for kind in (_OVERRIDDEN, SIGNED) if kind in kinds), None)
     verdict = as_a_whole or (_EXEMPT if kinds == {_EXEMPT} else "approved")
-    # Brokers of earlier versions know of no waivers.
-    owed, overdue = (tuple(decision.get(name, ())) for name in ("owed", "overdue"))
+    owed, overdue = tuple(decision["owed"]), tuple(decision["overdue"])
     return CommitFinding(verdict, decision["reason"], reviews, exempt=exempt, owed=owed, overdue=overdue)

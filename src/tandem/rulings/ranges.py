@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     Entries = dict[str, tuple[Entry, Entry]]
     """By path: its entry before and after."""
 
+    Goods = dict[str, CommitFinding | None]
+    """Of the commits that are settled, parents first: the finding that makes the content of one good, or None."""
+
 _TRIES = 300
 """Questions about commits taken together, beside one for each commit; beyond them the range is not approved."""
 _GROUNDS = 6
@@ -43,52 +46,32 @@ _RULES = frozenset(
 """The files that say how changes are judged where there is a policy. Leaving one out changes it."""
 
 
-class UnapprovedContent:
-    """The unapproved content at one commit, path by path: the last content that was good, and the present one.
+def _debt_after(debt: Entries, changes: list[Change], finding: CommitFinding) -> Entries:
+    """The unapproved content at a commit, path by path: the last content that was good, and the present one.
 
     A later revert or approval settles it. An approved change on other paths leaves it as it is; one that touches it
-    was approved on top of unapproved content, so it becomes a part of it. Immutable: a commit makes a new one.
+    was approved on top of unapproved content, so it becomes a part of it.
+
+    Args:
+        debt: That of the commit before.
+        changes: The changes of the commit.
+        finding: The finding on these by themselves.
     """
-
-    __slots__ = ("_entries",)
-
-    def __init__(self, entries: Entries | None = None) -> None:
-        self._entries = entries or {}
-
-    def __bool__(self) -> bool:
-        return bool(self._entries)
-
-    def after(self, changes: list[Change], finding: CommitFinding) -> UnapprovedContent:
-        """The debt after a commit.
-
-        Args:
-            changes: Its changes.
-            finding: The finding on these by themselves.
-        """
-        touched = any(change["path"] in self._entries for change in changes)
-        if finding.passes and not touched:
-            return self
-        refused = {path for path, _ in finding.paths}
-        entries = dict(self._entries)
-        for change in changes:
-            path = change["path"]
-            before, now = _sides(change)
-            if path in entries:
-                entries[path] = (entries[path][0], now)
-            elif path not in finding.exempt and (touched or not refused or path in refused):
-                entries[path] = (before, now)
-            if path in entries and entries[path][0] == now:
-                del entries[path]
-        return UnapprovedContent(entries)
-
-    def less(self, paths: Iterable[str]) -> UnapprovedContent:
-        """The content still unapproved when the changes of these paths are approved as they are."""
-        settled = set(paths)
-        return UnapprovedContent({path: entry for path, entry in self._entries.items() if path not in settled})
-
-    def changes(self) -> list[Change]:
-        """All of it as one change."""
-        return _as_one(self._entries)
+    touched = any(change["path"] in debt for change in changes)
+    if finding.passes and not touched:
+        return debt
+    refused = {path for path, _ in finding.paths}
+    entries = dict(debt)
+    for change in changes:
+        path = change["path"]
+        before, now = _sides(change)
+        if path in entries:
+            entries[path] = (entries[path][0], now)
+        elif path not in finding.exempt and (touched or not refused or path in refused):
+            entries[path] = (before, now)
+        if path in entries and entries[path][0] == now:
+            del entries[path]
+    return entries
 
 
 def _sides(change: Change) -> tuple[Entry, Entry]:
@@ -256,55 +239,50 @@ class RangeChecker:
                 left += self._by[oid].parents
         return seen
 
-    def _settle(self, inside: Sequence[Commit]) -> dict[str, CommitFinding]:
-        """Those of some commits, parents first, whose content is good if that of every other commit is."""
-        names = {commit.oid for commit in inside}
-        good: dict[str, CommitFinding] = {}
-        debts: dict[str, UnapprovedContent] = {}
+    def _settle(self, inside: Sequence[Commit]) -> Goods:
+        """Which of some commits, parents first, are good if the content of every other commit is."""
+        good: Goods = dict.fromkeys(commit.oid for commit in inside)
+        debts: dict[str, Entries] = {}
         for commit in inside:
-            before = debts.get(commit.first or "", UnapprovedContent())
-            finding, debts[commit.oid] = self._step(commit, names, good, before)
-            if finding is not None:
-                good[commit.oid] = finding
+            before = debts.get(commit.first or "", {})
+            good[commit.oid], debts[commit.oid] = self._step(commit, good, before)
         return good
 
-    def _step(
-        self, commit: Commit, names: set[str], good: dict[str, CommitFinding], before: UnapprovedContent
-    ) -> tuple[CommitFinding | None, UnapprovedContent]:
+    def _step(self, commit: Commit, good: Goods, before: Entries) -> tuple[CommitFinding | None, Entries]:
         """The finding that makes a commit good, or None; and the unapproved content at it."""
         first = commit.first
-        finding = self._merge(commit, names, good) or self._checks.finding(first, commit.oid)
-        if finding.taken_back_by and self._was_taken_back_later(commit, names, finding.taken_back_by):
+        finding = self._merge(commit, good) or self._checks.finding(first, commit.oid)
+        if finding.taken_back_by and self._was_taken_back_later(commit, good, finding.taken_back_by):
             finding = CommitFinding("approved", "approved when it was made, and reverted since")
         if finding.passes and not before:
-            return finding, UnapprovedContent()
-        debt = before.after(self._checks.changes(first, commit.oid), finding)
+            return finding, {}
+        debt = _debt_after(before, self._checks.changes(first, commit.oid), finding)
         if not debt:
             return (finding if finding.passes else _TAKEN_BACK), debt
-        whole, debt = self._together(commit, names, good, debt)
-        whole = whole or self._by_amends(commit, names, good)
-        return whole, (UnapprovedContent() if whole else debt)
+        whole, debt = self._together(commit, good, debt)
+        whole = whole or self._by_amends(commit, good)
+        return whole, ({} if whole else debt)
 
-    def _was_taken_back_later(self, commit: Commit, names: set[str], reviews: Collection[str]) -> bool:
+    def _was_taken_back_later(self, commit: Commit, good: Goods, reviews: Collection[str]) -> bool:
         """Whether the changes of some reviews were made on top of a commit, whose approval they ended."""
         found: set[str] = set()
         for later in self._by.values():
-            if later.oid in names and later.oid != commit.oid:
+            if later.oid in good and later.oid != commit.oid:
                 by = self._checks.finding(later.first, later.oid)
                 if by.passes and {*by.review_ids} & {*reviews} and commit.oid in self._reach(later.oid):
                     found.update(by.review_ids)
         return found >= set(reviews)
 
-    def _merge(self, commit: Commit, names: set[str], good: dict[str, CommitFinding]) -> CommitFinding | None:
+    def _merge(self, commit: Commit, good: Goods) -> CommitFinding | None:
         """A merge that adds only good content to its first parent, or that is one of its good sides as it is."""
         if len(commit.parents) != _TWO:
             return None
         if not self._is_clean(commit):
-            sides = (side for side in commit.parents if _sound(side, names, good))
+            sides = (side for side in commit.parents if _sound(side, good))
             kept = next((side for side in sides if not self._checks.changes(side, commit.oid)), None)
             return CommitFinding(_MERGE.verdict, f"it is {kept[:_SHORT]} as it is") if kept is not None else None
         ours, theirs = commit.parents
-        return _MERGE if _sound(theirs, names, good) or self._is_good_side(ours, theirs, names) else None
+        return _MERGE if _sound(theirs, good) or self._is_good_side(ours, theirs, good) else None
 
     def _is_clean(self, commit: Commit) -> bool:
         """Whether a merge of two has the tree that git makes of it."""
@@ -356,45 +334,40 @@ class RangeChecker:
         )
         return CommitFinding(UNAPPROVED, reason, paths=tuple((change["path"], reason) for change in lost))
 
-    def _is_good_side(self, ours: str, theirs: str, names: set[str]) -> bool:
+    def _is_good_side(self, ours: str, theirs: str, good: Goods) -> bool:
         """Whether all that one side of a merge adds to the other side is good."""
         if (ours, theirs) not in self._sides:
             mine = self._reach(ours)
             added = self._reach(theirs) - mine
-            side = [commit for commit in self._by.values() if commit.oid in added & names]
+            side = [commit for commit in self._by.values() if commit.oid in added & good.keys()]
             outside = {parent for commit in side for parent in commit.parents} - added
             # Its own commits must begin at commits of the other side, and at nothing else.
-            self._sides[ours, theirs] = outside <= mine and (not side or theirs in self._settle(side))
+            self._sides[ours, theirs] = outside <= mine and _sound(theirs, self._settle(side))
         return self._sides[ours, theirs]
 
-    def _together(
-        self, commit: Commit, names: set[str], good: dict[str, CommitFinding], debt: UnapprovedContent
-    ) -> tuple[CommitFinding | None, UnapprovedContent]:
+    def _together(self, commit: Commit, good: Goods, debt: Entries) -> tuple[CommitFinding | None, Entries]:
         """A commit together with commits before it: all that is not approved, or all since a good one."""
         if not self._may_ask(commit):
             return None, debt
-        if changes := debt.changes():
-            finding = self._checks.asked(changes)
-            if finding.passes:
-                return _as_a_whole(finding, "all that was not approved before it"), debt
-            refused = {path for path, _ in finding.paths}
-            debt = debt.less(change["path"] for change in changes if finding.paths and change["path"] not in refused)
-        for since, changes in self._nets(commit, names, good):
+        finding = self._checks.asked(_as_one(debt))
+        if finding.passes:
+            return _as_a_whole(finding, "all that was not approved before it"), debt
+        if finding.paths:
+            debt = {path: debt[path] for path, _ in finding.paths if path in debt}
+        for since, changes in self._nets(commit, good):
             if not self._may_ask(commit):
                 break
             finding = self._checks.asked(changes)
             if finding.passes:
                 return _as_a_whole(finding, f"all since {since[:_SHORT]}" if since else "all before it"), debt
-        return self._by_other_parents(commit, names, good), debt
+        return self._by_other_parents(commit, good), debt
 
     def _may_ask(self, commit: Commit) -> bool:
         """Whether there is a question left; for the end of the range there always is."""
         self._tries -= 1
         return self._tries >= 0 or commit.oid == self._new
 
-    def _nets(
-        self, commit: Commit, names: set[str], good: dict[str, CommitFinding]
-    ) -> Iterator[tuple[str | None, list[Change]]]:
+    def _nets(self, commit: Commit, good: Goods) -> Iterator[tuple[str | None, list[Change]]]:
         """The changes since good commits on the line of first parents: the nearest ones, and where it begins."""
         net: Entries = {}
         at: Commit | None = commit
@@ -405,17 +378,15 @@ class RangeChecker:
             for change in changes:
                 before, now = _sides(change)
                 net[change["path"]] = (before, net[change["path"]][1] if change["path"] in net else now)
-            is_start = parent is None or parent not in names
-            if at is not commit and (is_start or (parent in good and found < _GROUNDS)):
+            is_start = parent is None or parent not in good
+            if at is not commit and (is_start or (_sound(parent or "", good) and found < _GROUNDS)):
                 found += 1
                 yield parent, _as_one(net)
             at = None if parent is None or is_start else self._by[parent]
 
-    def _by_other_parents(
-        self, commit: Commit, names: set[str], good: dict[str, CommitFinding]
-    ) -> CommitFinding | None:
+    def _by_other_parents(self, commit: Commit, good: Goods) -> CommitFinding | None:
         """Against a good parent of a merge that is not the first, and against the commit that the range replaces."""
-        grounds = [other for other in commit.parents[1:] if _sound(other, names, good)]
+        grounds = [other for other in commit.parents[1:] if _sound(other, good)]
         if commit.oid == self._new and self._old is not None:
             grounds.append(self._old)
         for ground in grounds:
@@ -424,13 +395,13 @@ class RangeChecker:
                 return _as_a_whole(finding, f"all since {ground[:_SHORT]}")
         return None
 
-    def _by_amends(self, commit: Commit, names: set[str], good: dict[str, CommitFinding]) -> CommitFinding | None:
+    def _by_amends(self, commit: Commit, good: Goods) -> CommitFinding | None:
         """An amended commit: from its parent to it over the commits that stood in its place before."""
-        if len(commit.parents) != 1 or not _sound(commit.parents[0], names, good) or self._tries <= 0:
+        if len(commit.parents) != 1 or not _sound(commit.parents[0], good) or self._tries <= 0:
             return None
         if self._siblings is None:
             self._siblings = git.amended(self._place)
-        earlier = [oid for oid in self._siblings.get(commit.parents, []) if oid != commit.oid and oid not in names]
+        earlier = [oid for oid in self._siblings.get(commit.parents, []) if oid != commit.oid and oid not in good]
         reached: dict[str, tuple[str, ...]] = {commit.parents[0]: ()}
         for oid in [*reversed(earlier[:_SIBLINGS]), commit.oid] if earlier else []:
             self._checks.prepare((before, oid) for before in reached)
@@ -444,10 +415,10 @@ class RangeChecker:
             return None
         return CommitFinding("approved", "approved, amend by amend", reached[commit.oid])
 
-    def _judgement(self, inside: Sequence[Commit], good: dict[str, CommitFinding]) -> Judgement:
+    def _judgement(self, inside: Sequence[Commit], good: Goods) -> Judgement:
         covered = self._covered(inside, good)
-        rows = [self._result(commit, good.get(commit.oid), covered.get(commit.oid)) for commit in inside]
-        passes = self._new in good and all(row.passes for row in rows)
+        rows = [self._result(commit, good[commit.oid], covered.get(commit.oid)) for commit in inside]
+        passes = good[self._new] is not None and all(row.passes for row in rows)
         if not passes and all(row.passes for row in rows):
             reason = "it stands on content that is approved only together with later commits"
             last = rows[-1].finding._replace(verdict=UNAPPROVED, reason=reason)
@@ -466,16 +437,16 @@ class RangeChecker:
             finding = finding._replace(reason=f"{finding.reason}; {dropped}")
         return CommitResult(commit.oid, commit.subject, finding, dropped)
 
-    def _covered(self, inside: Sequence[Commit], good: dict[str, CommitFinding]) -> dict[str, CommitFinding]:
+    def _covered(self, inside: Sequence[Commit], good: Goods) -> dict[str, CommitFinding]:
         """The commits that are good only as parts of a later one, with its finding."""
-        names = {commit.oid for commit in inside}
         covered: dict[str, CommitFinding] = {}
         for commit in inside:
-            left = [*commit.parents] if commit.oid in good else []
-            while left:
+            finding = good[commit.oid]
+            left = [*commit.parents] if finding is not None else []
+            while finding is not None and left:
                 oid = left.pop()
-                if oid in names and oid not in good and oid not in covered:
-                    covered[oid] = _part(commit, good[commit.oid])
+                if not _sound(oid, good) and oid not in covered:
+                    covered[oid] = _part(commit, finding)
                     left += self._by[oid].parents
         return covered
 
@@ -489,8 +460,9 @@ class RangeChecker:
         return covering
 
 
-def _sound(oid: str, names: set[str], good: dict[str, CommitFinding]) -> bool:
-    return oid not in names or oid in good
+def _sound(oid: str, good: Goods) -> bool:
+    """Whether the content of a commit is good; that of every commit that is not judged is."""
+    return oid not in good or good[oid] is not None
 
 
 def _in_words(side: str, paths: Sequence[str]) -> str:
