@@ -28,22 +28,20 @@ from tandem.store import tables as log_tables
 from tandem.store.base import Unit
 from tandem.store.event import EventKind
 from tandem.store.keys import keys_table, list_by_keys
-from tandem.store.statement import Statement, aside, stated
+from tandem.store.statement import Statement, aside, equal, stated
 
 _g = tables.gates.c
 _o = tables.overrides.c
 _e = log_tables.events.c
 
 
-_get_gate = Statement(select(tables.gates).where(_g.project == bindparam("project")))
+_get_gate = Statement(select(tables.gates).where(*equal(_g, "project")))
 _list_enabled = Statement(select(tables.gates).where(_g.enabled == 1))
-_get_override = Statement(
-    select(tables.overrides).where(_o.project == bindparam("project"), _o.id == bindparam("override_id"))
-)
+_get_override = Statement(select(tables.overrides).where(*equal(_o, "project", "id")))
 _by_digest = Statement(
     select(tables.overrides)
     # The project is a condition only: it has many overrides, a digest has few.
-    .where(_o.digest == bindparam("digest"), _o.project + "" == bindparam("project"))
+    .where(*equal(_o, "digest"), aside(_o.project) == bindparam("project"))
     .order_by(_o.id)
     .limit(1)
 )
@@ -110,7 +108,7 @@ def put_gate(unit: Unit, before: Gate | None, after: Gate, proved_by: str | None
 
 def find_override(unit: Unit, project: str, override_id: str) -> Override | None:
     """An override by its id."""
-    return unit.find(Override, _get_override, project=project, override_id=override_id)
+    return unit.find(Override, _get_override, project=project, id=override_id)
 
 
 def find_override_of(unit: Unit, project: str, digest: str) -> Override | None:
@@ -154,7 +152,7 @@ _PLAN_ROLLBACKS = 200
 _FEW = 20
 
 
-_get_commit = Statement(select(tables.commits).where(_c.project == bindparam("project"), _c.id == bindparam("commit")))
+_get_commit = Statement(select(tables.commits).where(*equal(_c, "project", "id")))
 _insert_review = Statement(insert(tables.commit_reviews))
 
 
@@ -187,8 +185,7 @@ _against = Statement(
     select(_r.id)
     .join(tables.plan_refusals, _p.review_id == _r.id)
     .where(
-        _p.project == bindparam("project"),
-        _p.plan == bindparam("plan"),
+        *equal(_p, "project", "plan"),
         _r.project == _p.project,
         or_(_r.verdict.in_(AGAINST), _r.state.in_(AGAINST), _r.outcome == "rejected"),
         ~_was(review_tables.rollbacks, _b.review_id == _r.id),
@@ -204,7 +201,7 @@ _against = Statement(
 )
 _rolled_back = Statement(
     select(_b.review_id)
-    .where(_b.project == bindparam("project"), _b.plan == bindparam("plan"))
+    .where(*equal(_b, "project", "plan"))
     .order_by(_b.rolled_back_at.desc(), _b.review_id)
     .limit(_PLAN_ROLLBACKS)
 )
@@ -214,25 +211,17 @@ _replaced = Statement(
     .order_by(_c.event_seq.desc())
     .limit(1)
 )
-_taken = Statement(
-    select(_t.reverted_by, _t.becomes).where(_t.project == bindparam("project"), _t.commit_id == bindparam("commit"))
-)
-_rollback = Statement(
-    select(review_tables.rollbacks).where(
-        _b.review_id == bindparam("review_id"), _b.head_after == bindparam("head_after")
-    )
-)
+_taken = Statement(select(_t.reverted_by, _t.becomes).where(*equal(_t, "project", "commit_id")))
+_rollback = Statement(select(review_tables.rollbacks).where(*equal(_b, "review_id", "head_after")))
 _latest_rollback = Statement(
-    select(review_tables.rollbacks)
-    .where(_b.review_id == bindparam("review_id"))
-    .order_by(_b.rolled_back_at.desc())
-    .limit(1)
+    select(review_tables.rollbacks).where(*equal(_b, "review_id")).order_by(_b.rolled_back_at.desc()).limit(1)
 )
-_plan_of = Statement(
-    select(func.max(_cr.plan)).where(
-        _cr.review_id == bindparam("review_id"), aside(_cr.project) == bindparam("project")
-    )
+_named_by = (*equal(_cr, "review_id"), aside(_cr.project) == bindparam("project"))
+"""Finds the commits that name a review by the few of it, not among all of the project."""
+_commits_naming = select(tables.commits).join(
+    tables.commit_reviews, and_(_c.project == _cr.project, _c.id == _cr.commit_id, *_named_by)
 )
+_plan_of = Statement(select(func.max(_cr.plan)).where(*_named_by))
 _of_review = (
     exists().where(_cr.project == _c.project, _cr.commit_id == _c.id, _r.id == _cr.review_id).correlate(tables.commits)
 )
@@ -259,29 +248,15 @@ _inverses = Statement(
 )
 
 
-_standing = Statement(
-    select(tables.commits)
-    .join(tables.commit_reviews, and_(_c.project == _cr.project, _c.id == _cr.commit_id))
-    .where(_cr.review_id == bindparam("review_id"), aside(_cr.project) == bindparam("project"), _stands)
-    .order_by(aside(_c.event_seq))
-    .limit(bindparam("limit"))
-)
+_standing = Statement(_commits_naming.where(_stands).order_by(aside(_c.event_seq)).limit(bindparam("limit")))
 
 
 @cache
 def _page(name: str | None, *, after: bool) -> Statement:
-    statement = select(tables.commits)
-    order: Any = _c.event_seq
     if name == "review_id":
-        # From the few commits of the review, not through all of the project in their order.
-        order = aside(_c.event_seq)
-        joined = and_(_c.project == _cr.project, _c.id == _cr.commit_id)
-        statement = statement.join(tables.commit_reviews, joined)
-        statement = statement.where(_cr.review_id == bindparam("review_id"), aside(_cr.project) == bindparam("project"))
+        statement, order = _commits_naming, aside(_c.event_seq)
     else:
-        statement = statement.where(_c.project == bindparam("project"))
-    if name == "plan":
-        statement = statement.where(_c.plan == bindparam("plan"))
+        statement, order = select(tables.commits).where(*equal(_c, "project", *([name] if name else ()))), _c.event_seq
     if after:
         statement = statement.where(order > bindparam("after"))
     return Statement(statement.order_by(order).limit(bindparam("limit")))
@@ -289,7 +264,7 @@ def _page(name: str | None, *, after: bool) -> Statement:
 
 def find_commit(unit: Unit, project: str, commit: str) -> CommitRow | None:
     """A commit, if a hook told of it."""
-    return unit.find(CommitRow, _get_commit, project=project, commit=commit)
+    return unit.find(CommitRow, _get_commit, project=project, id=commit)
 
 
 def list_commits(
@@ -309,7 +284,7 @@ def list_standing(unit: Unit, project: str, review_id: str, limit: int = _FEW) -
 def fate(unit: Unit, commit: CommitRow) -> tuple[str | None, str | None]:
     """The commit that a commit became, and the one that reverted it."""
     newer = unit.value(_replaced, project=commit.project, commit=commit.id)
-    taken = unit.all(_taken, project=commit.project, commit=commit.id)
+    taken = unit.all(_taken, project=commit.project, commit_id=commit.id)
     becomes = next((row[1] for row in taken if row[1]), None)
     return (becomes or newer, next((row[0] for row in taken if row[0]), None))
 
@@ -416,8 +391,7 @@ _WITHDRAWN: Final = "withdrawn"
 _reviews_of_content = Statement(
     select(_r.id, _r.round, _r.state, _r.outcome, _r.verdict_reason)
     .where(
-        _r.project == bindparam("project"),
-        _r.digest == bindparam("digest"),
+        *equal(_r, "project", "digest"),
         or_(
             _r.state.not_in([State.APPROVED.value, State.CLOSED.value]),
             _r.outcome.in_(["rejected", _WITHDRAWN]),
@@ -428,9 +402,7 @@ _reviews_of_content = Statement(
     .limit(1)
 )
 _starts_of_path = Statement(
-    select(_ap.review_id, _ap.blob_before)
-    .where(_ap.project == bindparam("project"), _ap.path == bindparam("path"))
-    .limit(bindparam("limit"))
+    select(_ap.review_id, _ap.blob_before).where(*equal(_ap, "project", "path")).limit(bindparam("limit"))
 )
 
 
