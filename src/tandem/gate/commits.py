@@ -26,7 +26,7 @@ from tandem.gate.contract import (
     RollbackRecorded,
 )
 from tandem.gate.judging import changes_of, exempt_patterns
-from tandem.gate.rules import CommitRow, names
+from tandem.gate.rules import CommitRow, as_list, names, names_of
 from tandem.gate.switch import require_known
 from tandem.git.changes import Change
 from tandem.git.raw import digest_of
@@ -59,7 +59,7 @@ class CommittedReviews(Participant):
     @override
     def protected_branches(self, unit: Unit, project: str) -> tuple[str, ...]:
         gate = queries.find_gate(unit, project)
-        return tuple(orjson.loads(gate.branches)) if gate is not None and gate.enabled else ()
+        return tuple(names(gate.branches)) if gate is not None and gate.enabled else ()
 
     @override
     def threshold(self, unit: Unit, project: str) -> str | None:
@@ -69,15 +69,14 @@ class CommittedReviews(Participant):
     @override
     def accepted_commits(self, unit: Unit, project: str) -> tuple[str, ...]:
         gate = queries.find_gate(unit, project)
-        return tuple(orjson.loads(gate.accepted)) if gate is not None and gate.enabled else ()
+        return tuple(names(gate.accepted)) if gate is not None and gate.enabled else ()
 
     @override
     def approves(self, unit: Unit, services: Services, project: str, what: Difference) -> bool:
         if is_approved(unit, project, what.digest, what.changes, exempt_patterns(services, project)):
             return True
         gate = queries.find_gate(unit, project) if what.signed else None
-        signers = names(gate.signers) if gate is not None else []
-        return signing.verify(signers, what.digest, what.signed).signer is not None
+        return signing.verify(names_of(gate, "signers"), what.digest, what.signed).signer is not None
 
     @override
     def commits_of(self, unit: Unit, services: Services, review: Review, current: Round) -> tuple[str, ...]:
@@ -113,9 +112,9 @@ async def record_commit(services: Services, caller: Caller, request: RecordCommi
         phase=request.phase,
         plan=request.plan or request.branch,
         task=request.task,
-        review_ids=_json(request.review_ids),
+        review_ids=as_list(request.review_ids),
         unreviewed=int(request.unreviewed),
-        depends_on=_json(request.depends_on),
+        depends_on=as_list(request.depends_on),
         replaces=request.replaces,
         inverse=taking_back,
         recorded_at=services.clock.now_us(),
@@ -361,10 +360,6 @@ def _holds(commit: CommitRow, content: str | None, review: Review) -> bool:
     return review.decided_at is not None and commit.recorded_at >= review.decided_at
 
 
-def _json(items: Sequence[object]) -> str:
-    return orjson.dumps(list(dict.fromkeys(items))).decode()
-
-
 def _facts(commit: CommitRow) -> dict[str, object]:
     said = {name: getattr(commit, name) for name in ("branch", "plan", "replaces")}
     lists = {"review_ids": names(commit.review_ids), "unreviewed": bool(commit.unreviewed)}
@@ -382,7 +377,7 @@ def _rollback(unit: Unit, review: Review, request: RecordRollback, now: int, act
         head_before=request.head_before,
         reverted=orjson.dumps([(one.commit, one.reverted_by) for one in request.reverted]).decode(),
         carried=orjson.dumps([(one.commit, one.becomes) for one in request.carried]).decode(),
-        rework=_json(request.rework),
+        rework=as_list(request.rework),
         rolled_back_at=now,
         rolled_back_by=actor,
     )

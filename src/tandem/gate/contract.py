@@ -66,12 +66,6 @@ _WORD = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
 
 SIGNER = r"^[A-Za-z0-9][A-Za-z0-9._-]*=[A-Za-z0-9_-]{43}$"
 
-_MOST_SIGNERS = 100
-
-_MOST_SIGNATURES = 10
-
-_MOST_TIPS = 1000
-
 _NO_REF = set(" ~^:?*[\\")
 
 
@@ -115,7 +109,7 @@ Trusted = Annotated[
 
 Signers = Annotated[
     list[Annotated[str, Field(pattern=SIGNER, max_length=100)]],
-    Field(max_length=_MOST_SIGNERS, description="Whose brokers' signatures count, each as name=key."),
+    Field(max_length=100, description="Whose brokers' signatures count, each as name=key."),
 ]
 
 _COMMITS = Field(
@@ -328,7 +322,7 @@ class CheckGate(Request):
     project: Annotated[Name, Field(description="The project.")]
     changes: Annotated[
         list[GateChange] | None,
-        Field(max_length=100_000, fail_fast=True, description="The raw changes of the commit: every path once."),
+        Field(max_length=_MOST_CHANGES, fail_fast=True, description="The raw changes of the commit: every path once."),
     ] = None
     digest: Annotated[Digest | None, Field(description="A round's digest instead of changes.")] = None
     head: Annotated[
@@ -343,7 +337,7 @@ class CheckGate(Request):
     tips: Annotated[
         list[CommitId] | None,
         Field(
-            max_length=_MOST_TIPS,
+            max_length=1000,
             description="With `branch`, its commits before and during the update: with the setting"
             " `checks_on_tip`, checks must have run on one of these, or on its present one.",
         ),
@@ -352,7 +346,7 @@ class CheckGate(Request):
     sign: Annotated[bool, Field(description="Sign what passes because it is approved.")] = False
     signed: Annotated[
         list[Annotated[str, Field(max_length=200)]],
-        Field(max_length=_MOST_SIGNATURES, description="The signatures that a commit brings along."),
+        Field(max_length=10, description="The signatures that a commit brings along."),
     ] = Field(default_factory=list[str])
 
 

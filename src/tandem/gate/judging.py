@@ -18,7 +18,7 @@ from tandem.errors import CheckFailed, CheckPending, InvalidInput, TandemError, 
 from tandem.gate import queries, record, signing
 from tandem.gate.approvals import CANDIDATES, Approvals, TooMuch, approved, ended_by, standing
 from tandem.gate.contract import CheckGate, GateChange, GateDecision, PathDecision
-from tandem.gate.rules import CommitRow, names
+from tandem.gate.rules import CommitRow, names_of
 from tandem.git.changes import Change
 from tandem.git.raw import digest_of
 from tandem.reviews import checks, contents, grounds, seats, waiver_rules
@@ -100,10 +100,6 @@ class _Question:
     changes: list[Change]
     judged: list[Change]
     patterns: tuple[str, ...]
-
-    @property
-    def project(self) -> str:
-        return self.request.project
 
 
 async def check_gate(services: Services, _caller: Caller, request: CheckGate) -> GateDecision:
@@ -267,7 +263,7 @@ def _answer(
     check: Callable[[], None],
 ) -> tuple[GateDecision, _Found]:
     """The decision on a difference that reverts none of the commits found; and the facts found."""
-    known = Approvals(unit, question.project, check, most, question.patterns)
+    known = Approvals(unit, question.request.project, check, most, question.patterns)
     found = _look(known, unit, services, question, asked)
     judged = question.judged
     if found.whole is not None:
@@ -328,7 +324,7 @@ def changes_of(sent: Sequence[GateChange] | None) -> list[Change]:
 
 
 def _look(known: Approvals, unit: Unit, services: Services, question: _Question, asked: grounds.Asked) -> _Found:
-    project, changes, judged, request = question.project, question.changes, question.judged, question.request
+    project, changes, judged, request = question.request.project, question.changes, question.judged, question.request
     approvals, covered, ended = approved(known, judged)
     doubts = grounds.Doubts(unit, services, project, asked)
     held = _held(unit, doubts, _used(covered))
@@ -345,8 +341,7 @@ def _look(known: Approvals, unit: Unit, services: Services, question: _Question,
         return replace(found, signature=signature)
     gate, digest = queries.find_gate(unit, project), digest_of(changes)
     if request.signed and not held:
-        signers = names(gate.signers) if gate is not None else []
-        signer, signature, problem = signing.verify(signers, digest, request.signed)
+        signer, signature, problem = signing.verify(names_of(gate, "signers"), digest, request.signed)
         if signer is not None:
             return replace(found, signature=signature, whole=("signed", f"approved by the broker of {signer}"))
         found = replace(found, unsigned=problem)
@@ -363,7 +358,7 @@ def _look(known: Approvals, unit: Unit, services: Services, question: _Question,
     return replace(
         found,
         commits=queries.list_inverse(unit, project, digest_of(judged), digest_of(inverse(judged))),
-        branches=tuple(names(gate.branches)) if gate is not None else (),
+        branches=tuple(names_of(gate, "branches")),
     )
 
 
@@ -446,7 +441,7 @@ def _decided(question: _Question, found: _Found, reason: str, code: str | None =
         for change in question.changes
     )
     used = tuple(sorted({one.review_id for made in covering for one in made.chain}))
-    return GateDecision(all(path.allowed for path in paths), question.project, reason, used, paths, code)
+    return GateDecision(all(path.allowed for path in paths), question.request.project, reason, used, paths, code)
 
 
 def _passed(question: _Question, kind: Kind, reason: str) -> GateDecision:
@@ -455,7 +450,7 @@ def _passed(question: _Question, kind: Kind, reason: str) -> GateDecision:
     paths = tuple(
         _let_through(change, kind, reason) if change.path in left else _exempt(change) for change in question.changes
     )
-    return GateDecision(allowed=True, project=question.project, reason=reason, review_ids=(), paths=paths)
+    return GateDecision(allowed=True, project=question.request.project, reason=reason, review_ids=(), paths=paths)
 
 
 def _exempt(change: Change) -> PathDecision:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from tandem.contract.caller import Caller
 from tandem.core.visible import visible
-from tandem.errors import ConfigInvalid, NotFound
+from tandem.errors import ConfigInvalid
 from tandem.gate import switch as gate_switch
 from tandem.gate.contract import GetProjectSettings, ProjectSettings, SettingView
 from tandem.pool import sandbox
@@ -41,11 +41,7 @@ async def get_project_settings(services: Services, _caller: Caller, request: Get
     project = request.project
     root = services.projects.root(project)
     if root is None:
-        raise NotFound(
-            f"This broker has no project '{project}'. Register its folder with: tandem project add.",
-            project=project,
-            allowed=services.projects.names(),
-        )
+        raise gate_switch.unknown(services, project)
     gate = await gate_switch.state_of(services, project)
     views = await asyncio.to_thread(_views, root, services.options)
     confines = await asyncio.to_thread(sandbox.bubblewrap) is not None

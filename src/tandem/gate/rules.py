@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import orjson
@@ -107,6 +107,16 @@ def commits_of(gate: Gate | None) -> str:
 def names(listed: str | None) -> list[str]:
     """One of the JSON lists of a row; empty if there is none."""
     return orjson.loads(listed or "[]")
+
+
+def names_of(gate: Gate | None, which: str) -> list[str]:
+    """One of the `LISTS` of a switch; empty where there is none."""
+    return names(getattr(gate, which, None))
+
+
+def as_list(items: Iterable[object]) -> str:
+    """A JSON list of a row, each item once."""
+    return orjson.dumps(list(dict.fromkeys(items))).decode()
 
 
 def commit_reviews_of(commit: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -6,8 +6,6 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
-import orjson
-
 from tandem.contract.answer import shown
 from tandem.contract.caller import Caller
 from tandem.core.clock import MICROSECONDS, instant_us, isoformat
@@ -15,7 +13,7 @@ from tandem.errors import Forbidden, InvalidInput, NotFound
 from tandem.gate import queries, record, signing
 from tandem.gate.contract import GateOverridden, GateState, GetGate, OverrideGate, PlanState, SeeOverride, SetGate
 from tandem.gate.judging import changes_of, project_settings
-from tandem.gate.rules import LISTS, Gate, Override, commits_of, names
+from tandem.gate.rules import LISTS, Gate, Override, as_list, commits_of, names, names_of
 from tandem.git.changes import Change
 from tandem.git.raw import digest_of
 from tandem.reviews import contents
@@ -53,17 +51,17 @@ async def set_gate(services: Services, caller: Caller, request: SetGate) -> Gate
             # Includes the contents that are trusted already in the list that this broker reads.
             trusted = [*trusted, *trusted_here]
         if request.enabled and not services.projects.is_registered(project):
-            raise _unknown(services, project)
+            raise unknown(services, project)
         require_known(services, unit, project)
-        was = {name: names(getattr(before, name, None)) for name in LISTS}
+        was = {name: names_of(before, name) for name in LISTS}
         after = Gate(
             project=project,
             enabled=int(request.enabled),
-            branches=_listed(request.branches, was["branches"]),
-            accepted=_listed(request.accepted, was["accepted"]),
-            folders=_listed(None, [*was["folders"], *([request.folder] if request.folder else [])]),
-            trusted=_listed(trusted, was["trusted"]),
-            signers=_listed(request.signers, was["signers"]),
+            branches=as_list(was["branches"] if request.branches is None else request.branches),
+            accepted=as_list(was["accepted"] if request.accepted is None else request.accepted),
+            folders=as_list([*was["folders"], *filter(None, [request.folder])]),
+            trusted=as_list(was["trusted"] if trusted is None else trusted),
+            signers=as_list(was["signers"] if request.signers is None else request.signers),
             commits=request.commits or (before.commits if before is not None else None),
             threshold=request.threshold or (before.threshold if before is not None else None),
             reason=request.reason,
@@ -89,14 +87,14 @@ def _loosened(unit: Unit, before: Gate | None, after: Gate) -> list[str]:
     # A folder is a matter for a person only where it is another gate's, that is on.
     new = set(becomes["folders"]) - set(was["folders"])
     others = queries.list_enabled(unit) if new else []
-    becomes["folders"] = [one for other in others if other.project != after.project for one in names(other.folders)]
-    becomes["folders"] = [one for one in becomes["folders"] if one in new]
+    taken = (one for other in others if other.project != after.project for one in names(other.folders))
+    becomes["folders"] = [one for one in taken if one in new]
     return proof.loosened(was, becomes, is_on=before is not None and bool(before.enabled))
 
 
 def _facts_of(gate: Gate | None) -> dict[str, list[str]]:
     """A gate as the table of what loosens has it."""
-    listed = {name: names(getattr(gate, name, None)) for name in LISTS}
+    listed = {name: names_of(gate, name) for name in LISTS}
     is_on = gate is not None and bool(gate.enabled)
     listed["commits"] = [*proof.PASSING[commits_of(gate)]]
     threshold = (gate and gate.threshold) or THRESHOLD
@@ -255,19 +253,16 @@ def require_known(services: Services, unit: Unit, project: str) -> None:
         NotFound: It is a mere label.
     """
     if not services.projects.is_registered(project) and queries.find_gate(unit, project) is None:
-        raise _unknown(services, project)
+        raise unknown(services, project)
 
 
-def _unknown(services: Services, project: str) -> NotFound:
+def unknown(services: Services, project: str) -> NotFound:
+    """The error for a project that is not registered."""
     return NotFound(
         f"This broker has no project '{project}'. Register its folder with: tandem project add.",
         project=project,
         allowed=services.projects.names(),
     )
-
-
-def _listed(wanted: Sequence[str] | None, before: Sequence[str]) -> str:
-    return orjson.dumps(list(dict.fromkeys(before if wanted is None else wanted))).decode()
 
 
 def _state(project: str, gate: Gate | None, plan: PlanState | None = None) -> GateState:
@@ -277,7 +272,7 @@ def _state(project: str, gate: Gate | None, plan: PlanState | None = None) -> Ga
         GateState,
         gate,
         enabled=bool(gate.enabled),
-        **{name: tuple(names(getattr(gate, name))) for name in LISTS},
+        **{name: tuple(names_of(gate, name)) for name in LISTS},
         plan=plan,
         commits=commits_of(gate),
         threshold=gate.threshold or THRESHOLD,
