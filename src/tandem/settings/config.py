@@ -28,7 +28,7 @@ from tandem.settings import names, workflows
 from tandem.settings import pool as pool_settings
 from tandem.settings.names import Mark, Tighten
 from tandem.settings.policy import DEFAULT_PATTERNS
-from tandem.settings.pool import PoolSettings, absolute_path
+from tandem.settings.pool import PoolSettings, Seconds, absolute_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -109,7 +109,6 @@ def _sound_pool(table: object) -> PoolSettings:
     return pool_settings.load(_from_json(table))
 
 
-Seconds = Annotated[float, Field(gt=0, le=86_400)]
 Bytes = Annotated[int, Field(ge=1, le=2**31)]
 
 

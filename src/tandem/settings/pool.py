@@ -19,7 +19,6 @@ from pydantic import (
     ConfigDict,
     Field,
     ValidationError,
-    field_validator,
     model_validator,
 )
 
@@ -92,6 +91,34 @@ def _check_command(command: tuple[str, ...]) -> tuple[str, ...]:
     if any("\0" in word for word in command):
         raise ValueError("a program cannot be given a NUL character")
     return command
+
+
+def _check_workspace(path: str) -> str:
+    if path == AUTO:
+        return path
+    if not path.strip() or not _NO_CONTROL.fullmatch(path):
+        raise ValueError(f"name a folder, or write '{AUTO}' for the one of each project")
+    return str(absolute_path(path))
+
+
+def _check_wsl_path(path: str | None) -> str | None:
+    if path is not None and not (path.startswith("/") and _NO_CONTROL.fullmatch(path)):
+        raise ValueError("write the folder as the distribution calls it, such as '/home/me/project'")
+    return path
+
+
+def _check_distro(name: str) -> str:
+    if not _DISTRO.fullmatch(name):
+        raise ValueError("use 1 to 64 letters, digits and . _ -, and no hyphen first")
+    return name
+
+
+def _check_quiet_hours(spans: tuple[str, ...]) -> tuple[str, ...]:
+    for text in spans:
+        found = _QUIET_SPAN.fullmatch(text)
+        if found is None or found["start"] == found["end"]:
+            raise ValueError(f"{text[:40]!r} is no part of the day; write '22:00-07:00', or '00:00-24:00' for all")
+    return spans
 
 
 Model = Annotated[str | None, AfterValidator(_check_model)]
@@ -177,14 +204,16 @@ class PoolSettings(BaseModel):
     reasoning_effort: Effort = Field(
         default="high", description="How hard the model thinks, where the program can be told."
     )
-    workspace_path: Annotated[str, Mark.NAMES_FILES] = Field(
+    workspace_path: Annotated[str, Mark.NAMES_FILES, AfterValidator(_check_workspace)] = Field(
         default=AUTO,
         description="Folder that reviewers read; `auto`: the folder of the project that they review.",
     )
-    workspace_wsl_path: str | None = Field(
+    workspace_wsl_path: Annotated[str | None, AfterValidator(_check_wsl_path)] = Field(
         default=None, description="On Windows: that folder as the distribution calls it; it is never translated."
     )
-    wsl_distro: str = Field(default="Ubuntu", description="On Windows: the distribution of WSL that has the program.")
+    wsl_distro: Annotated[str, AfterValidator(_check_distro)] = Field(
+        default="Ubuntu", description="On Windows: the distribution of WSL that has the program."
+    )
     max_pool_size: Annotated[int, LOWER] = Field(default=3, ge=1, le=10, description="Most reviewers at a time.")
     min_pool_size: Annotated[int, LOWER, ADVANCED] = Field(
         default=0, ge=0, le=10, description="Reviewers that are kept although nothing waits."
@@ -222,7 +251,7 @@ class PoolSettings(BaseModel):
     token_budget_per_day: Annotated[Tokens | None, LOWER] = Field(
         default=20_000_000, description="As budget_per_day, in tokens."
     )
-    quiet_hours: Annotated[Words, Tighten.LONGER] = Field(
+    quiet_hours: Annotated[Words, Tighten.LONGER, AfterValidator(_check_quiet_hours)] = Field(
         default=(), description="Parts of the day in which nothing is started: `22:00-07:00`, in local time."
     )
     retry_delay_seconds: Annotated[Seconds, Tighten.HIGHER, ADVANCED] = Field(
@@ -271,38 +300,6 @@ class PoolSettings(BaseModel):
                 if name in value:
                     raise ValueError(f"{name} is a setting of the broker itself; write it outside this table")
         return cast("object", value)
-
-    @field_validator("workspace_path")
-    @classmethod
-    def _check_workspace(cls, path: str) -> str:
-        if path == AUTO:
-            return path
-        if not path.strip() or not _NO_CONTROL.fullmatch(path):
-            raise ValueError(f"name a folder, or write '{AUTO}' for the one of each project")
-        return str(absolute_path(path))
-
-    @field_validator("workspace_wsl_path")
-    @classmethod
-    def _check_wsl_path(cls, path: str | None) -> str | None:
-        if path is not None and not (path.startswith("/") and _NO_CONTROL.fullmatch(path)):
-            raise ValueError("write the folder as the distribution calls it, such as '/home/me/project'")
-        return path
-
-    @field_validator("wsl_distro")
-    @classmethod
-    def _check_distro(cls, name: str) -> str:
-        if not _DISTRO.fullmatch(name):
-            raise ValueError("use 1 to 64 letters, digits and . _ -, and no hyphen first")
-        return name
-
-    @field_validator("quiet_hours")
-    @classmethod
-    def _check_quiet_hours(cls, spans: tuple[str, ...]) -> tuple[str, ...]:
-        for text in spans:
-            found = _QUIET_SPAN.fullmatch(text)
-            if found is None or found["start"] == found["end"]:
-                raise ValueError(f"{text[:40]!r} is no part of the day; write '22:00-07:00', or '00:00-24:00' for all")
-        return spans
 
     @model_validator(mode="after")
     def _check_together(self) -> Self:
@@ -384,33 +381,22 @@ def load(table: object) -> PoolSettings:
     try:
         return PoolSettings.model_validate(dict(cast("Mapping[str, Any]", table)))
     except ValidationError as error:
-        raise _refused(error) from None
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        problem, place = first["msg"].removeprefix("Value error, "), first["loc"]
+        if place[:1] == ("profile",) and len(place) > 1:
+            # Counted from 1, as people do.
+            where = f"{TABLE}.profile[{int(place[1]) + 1}]"
+            raise _refused(ProfileSettings, where, place[2:], problem) from None
+        raise _refused(PoolSettings, TABLE, place, problem) from None
 
 
-def _refused(error: ValidationError) -> ConfigInvalid:
-    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    problem = first["msg"].removeprefix("Value error, ")
-    place = first["loc"]
-    if not place:
-        return ConfigInvalid(f"{TABLE}: {problem}.", setting=TABLE, problem=problem)
-    key = str(place[0])
-    setting = f"{TABLE}.{key}"
-    if key == "profile" and len(place) > 1:
-        return _refused_profile(f"{setting}[{int(place[1]) + 1}]", place[2:], problem)
-    field = PoolSettings.model_fields.get(key)
-    if field is None:
-        allowed = sorted(PoolSettings.model_fields)
-        return ConfigInvalid(f"{TABLE}: {names.unknown(key, allowed)}", setting=setting, allowed=allowed)
-    return ConfigInvalid(f"{setting}: {problem}. {field.description}", setting=setting, problem=problem)
-
-
-def _refused_profile(where: str, place: tuple[int | str, ...], problem: str) -> ConfigInvalid:
-    """Of a mistake in a profile, which is counted from 1 as people do."""
+def _refused(model: type[BaseModel], where: str, place: tuple[int | str, ...], problem: str) -> ConfigInvalid:
+    """The error for a table of the configuration; `place` leads from there to the mistake."""
     if not place:
         return ConfigInvalid(f"{where}: {problem}.", setting=where, problem=problem)
     key, setting = str(place[0]), f"{where}.{place[0]}"
-    field = ProfileSettings.model_fields.get(key)
+    field = model.model_fields.get(key)
     if field is None:
-        allowed = sorted(ProfileSettings.model_fields)
+        allowed = sorted(model.model_fields)
         return ConfigInvalid(f"{where}: {names.unknown(key, allowed)}", setting=setting, allowed=allowed)
     return ConfigInvalid(f"{setting}: {problem}. {field.description}", setting=setting, problem=problem)

@@ -16,6 +16,7 @@ from typing import Any, Final, Literal, cast, get_args
 from tandem.errors import ConfigInvalid
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,39}")
+_listed = ", ".join
 
 
 def _refused(where: str, problem: str, **facts: Any) -> ConfigInvalid:
@@ -26,10 +27,6 @@ def _refused(where: str, problem: str, **facts: Any) -> ConfigInvalid:
 def _insist(is_so: object, where: str, problem: str, **facts: Any) -> None:
     if not is_so:
         raise _refused(where, problem, **facts)
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(names)
 
 
 def _table(
