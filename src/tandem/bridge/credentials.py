@@ -13,10 +13,11 @@ called: another one at that address cannot have the answer made by the user's ow
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from _blake2 import blake2b  # `hashlib` loads OpenSSL, for which each commit would wait
+
+from tandem.core.files import json_object
 
 TYPE_CHECKING = False  # every commit waits for the imports here, and `typing` takes a third of a start
 if TYPE_CHECKING:
@@ -56,12 +57,8 @@ class Published:
 
 def published(data_dir: str) -> Published | None:
     """What the running broker left in its data folder; None if none did."""
-    try:
-        with open(os.path.join(data_dir, RUNTIME_FILE), "rb") as file:
-            stated = json.loads(file.read())
-        url, token = stated["url"], stated.get("token")
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return None
+    stated = json_object(os.path.join(data_dir, RUNTIME_FILE))
+    url, token = stated.get("url"), stated.get("token")
     if not isinstance(url, str):
         return None
     return Published(url, token if isinstance(token, str) and _is_sendable(token) else None)

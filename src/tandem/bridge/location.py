@@ -8,12 +8,12 @@ docs/decisions/0024-one-way-to-find-the-broker.md.
 
 from __future__ import annotations
 
-import json
 import os
 
 from tandem.bridge.credentials import OWNER_FILE, published
 from tandem.bridge.target import ResponseLost, Stranger, Untrusted, is_local, is_url, targets
 from tandem.core import platforms
+from tandem.core.files import json_object
 from tandem.git.place import find_repository, shell_quoted
 
 TYPE_CHECKING = False  # as in `credentials`
@@ -212,14 +212,14 @@ def _recorded(folder: str) -> BrokerLocation | None:
     place = find_repository(folder)
     if place is None:
         return None
-    gate = _facts(place.common_dir, "gate.json")
+    gate = json_object(place.gate_file)
     try:
         if gate.get("enabled") is not False and _is_broker(gate.get("broker"), gate["data_dir"]):
             more_dirs = _folders(gate.get("more_data_dirs"))
             return of_record(gate.get("broker"), gate["data_dir"], gate.get("usual_url"), more_dirs=more_dirs)
     except (ValueError, KeyError, TypeError, AttributeError):
         pass  # edited by hand: as good as none
-    init = _facts(place.git_dir, "init.json")
+    init = json_object(os.path.join(place.git_dir, "tandem", "init.json"))
     named, data_dir = init.get("broker"), init.get("data_dir")
     if not isinstance(named, str) or not is_url(named):
         return None
@@ -233,16 +233,6 @@ def _recorded(folder: str) -> BrokerLocation | None:
 
 def _folders(stated: Any) -> Sequence[str]:
     return stated if isinstance(stated, list) else ()  # pyright: ignore[reportUnknownVariableType] any JSON array
-
-
-def _facts(git_dir: str, name: str) -> dict[str, Any]:
-    """What a file of Tandem's in a git folder holds; nothing if it cannot be read."""
-    try:
-        with open(os.path.join(git_dir, "tandem", name), "rb") as file:
-            found: Any = json.load(file)
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}  # pyright: ignore[reportUnknownVariableType] any JSON object
 
 
 def _is_broker(url: str | None, data_dir: str) -> bool:

@@ -16,12 +16,13 @@ from tandem.bridge.operations import OPERATIONS
 from tandem.bridge.project import CREATE_REVIEW, needs_base_files, owner, with_base_files
 from tandem.bridge.submitted import REMEMBERED, remember
 from tandem.bridge.target import Aborted, HttpFailure, NotSent, ResponseLost, Stranger, targets
+from tandem.core.closing import Closing
 from tandem.errors import ConfigInvalid, CursorExpired, InvalidInput, Unavailable, error_from
 
 TYPE_CHECKING = False  # as in `errors`
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import Any, Self
+    from typing import Any
 
     from tandem.bridge.location import BrokerLocation
 
@@ -72,7 +73,7 @@ def has_changed(data: dict[str, Any]) -> bool:
     return bool(data.get("changed"))
 
 
-class Session:
+class Session(Closing):
     """Talks to a broker; connections are kept. Several threads may call at once, each with an exchange of its own.
 
     Args:
@@ -107,12 +108,6 @@ class Session:
         self._query = f"?project={quoted(project)}" if project is not None else ""
         self._http: HttpClient | None = None
         self._contacted = False
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close the idle connections; closing twice is safe."""

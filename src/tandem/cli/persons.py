@@ -13,13 +13,12 @@ from typing import Annotated, Any, TypeVar
 
 from tandem.bridge.credentials import TOKEN_VARIABLE, has_token
 from tandem.bridge.location import BrokerLocation
-from tandem.bridge.messages import as_object
 from tandem.bridge.project import top_level
 from tandem.bridge.session import Session
 from tandem.cli.declared import Argument, Misused, Option
 from tandem.cli.terminal import Declined, EnvelopeOption, Exit, indented, tell
 from tandem.core import platforms
-from tandem.core.files import write_atomically
+from tandem.core.files import json_object, write_atomically
 from tandem.errors import Forbidden, InvalidInput, NotFound, SelfApproval
 from tandem.rulings import person, proof
 from tandem.rulings.person import agent_mark, agent_name
@@ -250,7 +249,7 @@ def checked(name: str, option: str = "--as") -> str:
 def remembered() -> str | None:
     """The name that was given once; None if there is none that can be read."""
     try:
-        return checked(_facts()["name"])
+        return checked(json_object(person.settings_file())["name"])
     except (LookupError, AttributeError, InvalidInput):
         # Asking again repairs it, for any reason.
         return None
@@ -264,16 +263,9 @@ def remember(**facts: Any) -> None:
     """
     path = Path(person.settings_file())
     platforms.make_private(str(path.parent))
-    content = json.dumps({**_facts(), "version": _VERSION, **facts}, ensure_ascii=False) + "\n"
+    known = json_object(path)
+    content = json.dumps({**known, "version": _VERSION, **facts}, ensure_ascii=False) + "\n"
     write_atomically(path, content.encode(), durable=False)
-
-
-def _facts() -> dict[str, Any]:
-    """The name and the wish; nothing if it cannot be read, as asking again repairs it."""
-    try:
-        return as_object(json.loads(Path(person.settings_file()).read_bytes()))
-    except (OSError, ValueError, RecursionError):
-        return {}
 
 
 def suggested() -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import sys
 
@@ -12,6 +13,7 @@ if sys.platform == "darwin":
 TYPE_CHECKING = False  # importing `typing` for it would cost a hook more than all else here
 if TYPE_CHECKING:
     from os import PathLike
+    from typing import Any
 
 _PRIVATE = 0o600
 _WHAT_THE_UMASK_LEAVES = 0o666
@@ -109,6 +111,25 @@ def flush_folder(path: str) -> None:
             raise
     finally:
         os.close(descriptor)
+
+
+def json_object(path: str | PathLike[str]) -> dict[str, Any]:
+    """The object of JSON that a file holds; empty if it cannot be read, or holds something else."""
+    try:
+        with open(path, "rb") as file:
+            found: Any = json.load(file)
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}  # pyright: ignore[reportUnknownVariableType] any JSON object
+
+
+def stamp(path: str | PathLike[str]) -> tuple[int, int, int] | None:
+    """Tells one state of a file from another; None if it cannot be looked at."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
 
 
 def _remove(path: str | PathLike[str]) -> None:

@@ -7,8 +7,8 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
 
+from tandem.core.closing import Closing
 from tandem.errors import InvalidInput, Unavailable
 from tandem.git.changes import Entry
 from tandem.git.layout import Layout, Scratch, fetching, layout_at, neutral_folder
@@ -49,7 +49,7 @@ class Base:
         return self.stated or self.oid
 
 
-class Handle:
+class Handle(Closing):
     """One repository, which is read when it is first asked something.
 
     Attributes:
@@ -64,12 +64,6 @@ class Handle:
         self.bases: Mapping[str, Base] | None = None
         self._lock = threading.Lock()
         self._opened: tuple[Layout, ObjectReader] | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Ends the processes kept for this repository; it may still be used, and closed again."""

@@ -6,7 +6,7 @@ import json
 import os
 from contextlib import suppress
 
-from tandem.core.files import write_atomically
+from tandem.core.files import json_object, write_atomically
 from tandem.core.hashes import hex_digest
 from tandem.errors import AlreadyLanded, Forbidden, InvalidTransition, NotFound
 from tandem.git.place import find_repository
@@ -39,7 +39,7 @@ class OpenReview:
     def __init__(self, git_dir: str, *of: str | None) -> None:
         name = f"{hex_digest(json.dumps(of).encode())[:16]}.json"
         self._path = os.path.join(git_dir, FOLDER, _FOLDER, name)
-        self.facts = _read(self._path)
+        self.facts = json_object(self._path)
 
     def keep(self, **facts: Any) -> None:
         """Change some facts; None removes one."""
@@ -109,13 +109,7 @@ def again(review_id: str) -> str | None:
     for git_dir in {place.git_dir, place.common_dir} if place is not None else ():
         folder = os.path.join(git_dir, FOLDER, _FOLDER)
         for name in os.listdir(folder) if os.path.isdir(folder) else ():
-            facts = _read(os.path.join(folder, name))
+            facts = json_object(os.path.join(folder, name))
             if review_id in {facts.get("review_id"), facts.get("follows")}:
                 return facts.get(AGAIN)
     return None
-
-
-def _read(path: str) -> dict[str, Any]:
-    with suppress(OSError, ValueError), open(path, "rb") as file:
-        return json.loads(file.read())
-    return {}

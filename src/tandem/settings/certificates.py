@@ -13,6 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import NoReturn
 
+from tandem.core.files import stamp
 from tandem.errors import ConfigInvalid
 
 CERTIFICATE = "tls_certificate_file"
@@ -24,8 +25,6 @@ _OTHERS = stat.S_IRWXO | stat.S_IWGRP
 
 _HAS_MODES = hasattr(os, "geteuid")
 _log = logging.getLogger("tandem.certificates")
-
-_Stamp = tuple[tuple[int, int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,16 +93,16 @@ class CertificateFiles:
             ConfigInvalid: One is missing, cannot be read or used, or the key is open to others; says which.
         """
         self._files = (certificate_file, key_file or certificate_file)
-        self._stamp = self._look()
+        self._stamps = [stamp(file) for file in self._files]
         self._current, self.certificate = self._load()
         self._current.sni_callback = self._choose
         self.context = self._current
 
     def _choose(self, connection: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> None:
         """Called with each handshake: a look at two files costs less than it."""
-        stamp = self._look()
-        if stamp != self._stamp:
-            self._stamp = stamp
+        stamps = [stamp(file) for file in self._files]
+        if stamps != self._stamps:
+            self._stamps = stamps
             try:
                 self._current, self.certificate = self._load()
             except ConfigInvalid as error:
@@ -112,17 +111,6 @@ class CertificateFiles:
             else:
                 _log.info("the certificate was renewed", extra={"ends": self.certificate.ends.isoformat()})
         connection.context = self._current
-
-    def _look(self) -> _Stamp:
-        """Tells one state of the files from another."""
-        stamps: list[tuple[int, int, int]] = []
-        for file in self._files:
-            try:
-                found = file.stat()
-                stamps.append((found.st_mtime_ns, found.st_size, found.st_ino))
-            except OSError:
-                stamps.append((0, 0, 0))
-        return tuple(stamps)
 
     def _load(self) -> tuple[ssl.SSLContext, Certificate]:
         public, private = (

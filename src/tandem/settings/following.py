@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final
 
+from tandem.core.files import stamp
 from tandem.errors import TandemError
 from tandem.rulings import proof
 from tandem.settings import names
@@ -52,7 +53,7 @@ class FollowedSettings:
         self.waiting: list[str] = []
         self._problem: str | None = None
         self.options = {name: getattr(settings, name) for name in ("host", "port", "data_dir")}
-        self._stamp = _stamp()
+        self._stamp = stamp(user_file())
         self._hold(settings)
 
     def _hold(self, settings: Settings) -> None:
@@ -62,7 +63,7 @@ class FollowedSettings:
     @property
     def problem(self) -> str | None:
         """Why the file as it is now has no effect; None if it has, or is about to be read."""
-        return self._problem if _stamp() == self._stamp else None
+        return self._problem if stamp(user_file()) == self._stamp else None
 
     async def follow(self, apply: Callable[[Settings], Awaitable[None]]) -> None:
         """Take each change of the file over, until cancelled.
@@ -74,18 +75,15 @@ class FollowedSettings:
         seen = self._stamp
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
-            before, seen = seen, _stamp()
+            before, seen = seen, stamp(user_file())
             # Twice the same: some editors leave no file for a moment, or write it in parts.
             if seen == before != self._stamp:
                 self._stamp = seen
                 await self._take_over(at_start, apply)
 
-    def _read(self) -> Settings:
-        return load_settings(self.options).settings
-
     async def _take_over(self, at_start: Settings, apply: Callable[[Settings], Awaitable[None]]) -> None:
         try:
-            now = await asyncio.to_thread(self._read)
+            now = (await asyncio.to_thread(load_settings, self.options)).settings
             changed = self.current.model_copy(update={name: getattr(now, name) for name in _AT_ONCE})
             pool, unproved = await asyncio.to_thread(self._pool_of, now.reviewer_pool)
             changed = changed.model_copy(update={pool_settings.TABLE: pool})
@@ -126,12 +124,3 @@ class FollowedSettings:
 
 _AT_ONCE: Final = frozenset(name for name in Settings.model_fields if names.has(Settings, name, Mark.AT_ONCE))
 _LATER: Final = Settings.model_fields.keys() - _AT_ONCE
-
-
-def _stamp() -> tuple[int, int, int] | None:
-    """Tells one state of the user's file of settings from another; None if there is none."""
-    try:
-        found = user_file().stat()
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size, found.st_ino

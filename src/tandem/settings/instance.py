@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from tandem.core import files, platforms
+from tandem.core.closing import Closing
 from tandem.core.platforms import ProcessIdentity
 from tandem.errors import ConfigInvalid, Unavailable
 from tandem.settings.certificates import CERTIFICATE, KEY, Certificate, CertificateFiles
@@ -90,14 +91,11 @@ class Running:
 
 def find_running(data_dir: Path) -> Running | None:
     """The broker that runs on a data folder and answers; None if none does."""
-    stated = _read(data_dir / RUNTIME_FILE)
-    if stated is None:
-        return None
     try:
-        running = Running(**stated)
+        running = Running(**files.json_object(data_dir / RUNTIME_FILE))
         return running if platforms.is_alive(running.process) else None
     except (TypeError, ValueError):
-        # Of another version, or edited: then it describes nothing.
+        # There is none, it is of another version, or edited: then it describes nothing.
         return None
 
 
@@ -120,7 +118,7 @@ class LastRun:
         Of `auth` only `token` counts: the database says how its broker let callers in, and a file that anybody may
         have written cannot make it more trusting.
         """
-        stated = _read(data_dir / LAST_RUN_FILE) or {}
+        stated = files.json_object(data_dir / LAST_RUN_FILE)
         port, options = stated.get("port"), stated.get("options")
         known = cast("dict[str, Any]", options) if isinstance(options, dict) else {}
         taken = {key: known[key] for key in OPTIONS if key in known and (key != "auth" or known[key] == "token")}
@@ -132,7 +130,7 @@ class LastRun:
         files.write_atomically(data_dir / LAST_RUN_FILE, content, durable=False)
 
 
-class Instance:
+class Instance(Closing):
     """The right to be the broker of a data folder, and the port that goes with it.
 
     Attributes:
@@ -187,16 +185,8 @@ class Instance:
                 self.tls_url = _tls_url(settings.host, self.tls.certificate, self.tls_listener)
             self._describe(self._lock, port)
         except BaseException:
-            self.release()
+            self.close()
             raise
-
-    def __enter__(self) -> Self:
-        """The instance itself."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Give everything back."""
-        self.release()
 
     def publish(self, version: str, instance_id: str, token: str | None = None) -> Running:
         """Let the bridge and the command line find the broker; only its own user can read it."""
@@ -217,7 +207,7 @@ class Instance:
             if self._published and not (file.exists() and file.read_bytes() == self._published):
                 files.write_atomically(file, self._published, durable=False)
 
-    def release(self) -> None:
+    def close(self) -> None:
         """Withdraw the published file, close the port, give up the lock; twice is safe."""
         if self._lock < 0:
             return
@@ -314,7 +304,7 @@ def _take_lock(data_dir: Path) -> int:
             setting="data_dir",
         ) from error
     os.close(lock)
-    holder = _read(path) or {}
+    holder = files.json_object(path)
     who = f"process {holder.get('pid', 'unknown')}"
     where = f", port {holder['port']}" if "port" in holder else ""
     raise FolderTaken(
@@ -393,11 +383,3 @@ def _listen_beside(listener: socket.socket) -> socket.socket | None:
 
 def _bracketed(host: str) -> str:
     return f"[{host}]" if ":" in host else host
-
-
-def _read(path: Path) -> dict[str, Any] | None:
-    try:
-        found = json.loads(path.read_bytes())
-    except (OSError, ValueError):
-        return None
-    return cast("dict[str, Any]", found) if isinstance(found, dict) else None
