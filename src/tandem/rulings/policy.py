@@ -189,18 +189,6 @@ class Requirements:
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
-    """A range of sizes; `most` is None where it has no end."""
-
-    least: int
-    most: int | None
-
-    def holds(self, size: int) -> bool:
-        """Whether a size is within it."""
-        return size >= self.least and (self.most is None or size <= self.most)
-
-
-@dataclass(frozen=True, slots=True)
 class ChangedPath:
     """A changed path.
 
@@ -238,8 +226,8 @@ class Rule:
     risk: re.Pattern[str] | None = None
     branches: re.Pattern[str] | None = None
     categories: tuple[str, ...] = ()
-    lines: Size | None = None
-    files: Size | None = None
+    lines: range | None = None
+    files: range | None = None
     by: tuple[str, ...] = ()
     generated: bool | None = None
     threshold: str | None = None
@@ -259,8 +247,8 @@ class Rule:
         """Whether a change as a whole fits; where its branch is not known, only a lenient rule does not."""
         return (
             (self._is_of(facts.category) or self._may_be_code(facts))
-            and (self.lines is None or self.lines.holds(facts.lines))
-            and (self.files is None or self.files.holds(len(facts.changes)))
+            and (self.lines is None or facts.lines in self.lines)
+            and (self.files is None or len(facts.changes) in self.files)
             and (not self.by or self._is_by(facts))
             and self._is_for(facts.branch)
         )
@@ -375,20 +363,16 @@ class _Gathered:
             for word in rule.needs:
                 self.need(word, rule.name, path)
         if path is not None:
-            words |= self._in_any_case(path, words)
+            self._need_in_any_case(path, words)
 
-    def _in_any_case(self, path: ChangedPath, words: set[str]) -> set[str]:
-        """Add what no rule can do without; its words."""
-        more: dict[str, str] = {}
+    def _need_in_any_case(self, path: ChangedPath, words: set[str]) -> None:
+        """Add what no rule can do without."""
         if self.own.fullmatch(path.folded) is not None:
-            more[PERSON] = OWN_PATH
+            self.need(PERSON, OWN_PATH, path)
         elif not words:
-            more[REVIEW] = UNRULED
+            self.need(REVIEW, UNRULED, path)
         elif words == {CHECKS} and not (path.is_plain and _NEVER_CHECKS_ALONE.fullmatch(path.folded) is None):
-            more[REVIEW] = NEVER_CHECKS_ALONE
-        for word, reason in more.items():
-            self.need(word, reason, path)
-        return set(more)
+            self.need(REVIEW, NEVER_CHECKS_ALONE, path)
 
     def need(self, word: str, reason: str, path: ChangedPath | None) -> None:
         """Add one thing that is needed."""

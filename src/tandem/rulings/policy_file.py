@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import tomllib
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
@@ -24,7 +25,6 @@ from tandem.rulings.policy import (
     SEVERITIES,
     Policy,
     Rule,
-    Size,
 )
 
 LARGEST_BYTES: Final = 100_000
@@ -283,21 +283,19 @@ def _needs(value: object) -> tuple[str, ...]:
     return listed
 
 
-def _size(value: object) -> Size:
+def _size(value: object) -> range:
     found = _SIZE.fullmatch(value.strip()) if isinstance(value, str) else None
     if found is None:
         raise _WrongValue('is a size in quotes: "<=20", "<20", ">20", ">=20" or "5-20"')
-    if found["sign"] is None:
-        size = Size(int(found["least"]), int(found["most"]))
-    else:
-        number = int(found["size"])
-        size = {
-            "<=": Size(0, number),
-            "<": Size(0, number - 1),
-            ">": Size(number + 1, None),
-            ">=": Size(number, None),
-        }[found["sign"]]
-    if size.most is not None and size.most < size.least:
+    least, number = int(found["least"] or 0), int(found["most"] or found["size"])
+    size = {
+        None: range(least, number + 1),
+        "<=": range(number + 1),
+        "<": range(number),
+        ">": range(number + 1, sys.maxsize),
+        ">=": range(number, sys.maxsize),
+    }[found["sign"]]
+    if not size:
         raise _WrongValue("holds of no size: the smaller number stands first")
     return size
 
