@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tandem.bridge.credentials import Credentials, stated_token
 from tandem.bridge.http import HttpClient
@@ -13,6 +13,7 @@ from tandem.bridge.keys import without_secrets
 from tandem.bridge.location import locate
 from tandem.bridge.target import targets
 from tandem.core import platforms
+from tandem.errors import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -103,7 +104,11 @@ def start_broker(
 
 
 class BrokerLocator:
-    """The broker that requests go to, however often it is restarted. Safe to share between threads."""
+    """The broker that requests go to, however often it is restarted. Safe to share between threads.
+
+    Attributes:
+        client: Requests to where the broker is, as far as is known; None if none is known.
+    """
 
     def __init__(self, stated_url: str | None, folder: str | None = None) -> None:
         """Choose the broker; nothing is contacted yet.
@@ -121,25 +126,20 @@ class BrokerLocator:
         self._stated_url = stated_url
         self._folder = folder
         self._lock = threading.Lock()
-        self._client = self._locate()
+        self.client = self._locate()
         self._starting: Launch | None = None
         self._pause_seconds = 0.5
         self._next_start = 0.0
         self._trouble = ""
 
-    @property
-    def client(self) -> HttpClient | None:
-        """Requests to where the broker is, as far as is known; None if none is known."""
-        return self._client
-
     def revive(self, failed: HttpClient | None) -> None:
         """Look again where the broker is after `failed` did not reach it, and start one if it may be started."""
         with self._lock:
-            if failed is not self._client:
+            if failed is not self.client:
                 return
             found = self._locate()
             if found is not None and (failed is None or found.url != failed.url):
-                self._client = found
+                self.client = found
             elif self._location.is_own:
                 self._start_if_due()
 
@@ -158,20 +158,13 @@ class BrokerLocator:
         location = self._location
         return location.hangs(failure) or (missed_seconds > HANG_SECONDS and location.blocker() is not None)
 
-    def refusal(self, failure: HttpFailure) -> dict[str, Any]:
-        """The envelope's error for a request that found no broker."""
-        where = f" at {self._client.url}" if self._client else ""
+    def refusal(self, failure: HttpFailure) -> Unavailable:
+        """The error for a request that found no broker."""
+        where = f" at {self.client.url}" if self.client else ""
         advice = self._location.advice(failure)
         trouble = f" The last attempt to start it said: {self._trouble}" if self._trouble else ""
-        return {
-            "code": "UNAVAILABLE",
-            "message": f"The Tandem broker{where} cannot be reached: {failure}. {advice}.{trouble}",
-            "details": {
-                "broker": self._client.url if self._client else None,
-                "from": self._location.origin,
-            },
-            "retryable": True,
-        }
+        facts = {"broker": self.client.url if self.client else None, "from": self._location.origin}
+        return Unavailable(f"The Tandem broker{where} cannot be reached: {failure}. {advice}.{trouble}", **facts)
 
     def _locate(self) -> HttpClient | None:
         found = self._location = locate(self._stated_url, self._folder)

@@ -20,6 +20,8 @@ from tandem.bridge.operations import OPERATIONS
 from tandem.bridge.project import CREATE_REVIEW
 from tandem.bridge.submitted import ORIGIN, REMEMBERED, remember
 from tandem.bridge.target import Aborted, HttpFailure, NotSent, ResponseLost, is_local
+from tandem.errors import ConfigInvalid, Unavailable
+from tandem.git.place import linked_head
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from tandem.bridge.http import HttpClient, HttpResponse
     from tandem.bridge.messages import Message
     from tandem.bridge.project import ProjectFinder
+    from tandem.errors import InvalidInput
 
 
 OUTAGE_SECONDS = 30.0
@@ -49,7 +52,7 @@ _NAMES_PROJECT = ("project", "review_id", "parent_id")
 
 
 class PendingRequest:
-    """A request that the client awaits; cancelling it frees the broker's side too.
+    """A request that the client awaits; aborting its exchange cancels it, and frees the broker's side too.
 
     Attributes:
         message: The request.
@@ -63,26 +66,11 @@ class PendingRequest:
         self.exchange = Exchange()
         self.was_heard = False
         self.failure: HttpFailure | None = None
-        self._cancelled = threading.Event()
         self._is_settled = threading.Lock()
-
-    @property
-    def is_cancelled(self) -> bool:
-        """Whether the client no longer wants the answer."""
-        return self._cancelled.is_set()
-
-    def cancel(self) -> None:
-        """Close the request's connection, so that the broker ends its wait."""
-        self._cancelled.set()
-        self.exchange.abort()
 
     def settle(self) -> bool:
         """Take the right to give its one answer; false if it is taken already."""
         return self._is_settled.acquire(blocking=False)
-
-    def pause(self, seconds: float) -> None:
-        """Wait, but no longer than until the cancellation."""
-        self._cancelled.wait(seconds)
 
 
 class Route(NamedTuple):
@@ -132,22 +120,22 @@ class Forwarder:
             timer.cancel()
 
     def _welcome(self, request: PendingRequest) -> None:
-        if not request.is_cancelled and request.settle():
+        if not request.exchange.is_aborted and request.settle():
             missed = request.failure or NotSent(f"it has not answered for {WELCOME_SECONDS:g} s")
-            reply = messages.welcome(request.message, self._broker.refusal(missed)["message"])
+            reply = messages.welcome(request.message, self._broker.refusal(missed).message)
             self._negotiated = protocol_version(reply)
             self._write(reply)
-            request.cancel()
+            request.exchange.abort()
 
     def _answer(self, request: PendingRequest) -> None:
         try:
             call = Call(request.message, {**keys.opening(request.message), **self._base(request.message)})
-        except keys.NoKey as trouble:
+        except ConfigInvalid as trouble:
             self._say(request, messages.refusal(request.message, trouble.as_dict()))
             return
         pause = _FIRST_PAUSE_SECONDS
         outage_since: float | None = None
-        while not request.is_cancelled:
+        while not request.exchange.is_aborted:
             client = self._broker.client
             try:
                 self._attempt(client, call, request)
@@ -162,14 +150,15 @@ class Forwarder:
                 self._broker.answered()
                 return
             if refused is not None:
-                self._say(request, messages.refusal(request.message, refused))
+                self._say(request, messages.refusal(request.message, refused.as_dict()))
                 return
             request.was_heard = False
             self._broker.revive(client)
-            request.pause(pause)
+            with contextlib.suppress(Aborted):
+                request.exchange.pause(pause)
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
 
-    def _give_up(self, call: Call, failure: HttpFailure, outage_since: float) -> dict[str, Any] | None:
+    def _give_up(self, call: Call, failure: HttpFailure, outage_since: float) -> Unavailable | None:
         """The error to end with after a failed attempt; None to go on trying."""
         is_lost = isinstance(failure, ResponseLost) and call.may_have_acted
         call.is_lost = call.is_lost or is_lost
@@ -177,13 +166,15 @@ class Forwarder:
         if seconds > OUTAGE_SECONDS or self._broker.is_stuck(failure, seconds):
             refused = self._broker.refusal(failure)
             return _unknown_outcome(refused, failure, call) if call.is_lost else refused
-        return None if call.is_repeatable or not is_lost else _unknown_outcome(_WENT_AWAY, failure, call)
+        if call.is_repeatable or not is_lost:
+            return None
+        return _unknown_outcome(Unavailable("The broker went away before it answered."), failure, call)
 
     def _attempt(self, client: HttpClient | None, call: Call, request: PendingRequest) -> None:
         if client is None:
             raise NotSent("none runs on this user's data")
         if (refused := self._refusal(client, call, request)) is not None:
-            self._say(request, messages.refusal(call.message, refused))
+            self._say(request, messages.refusal(call.message, refused.as_dict()))
             return
         if call.is_proposal:
             finder, project = self._route.finder, self._route.project
@@ -210,7 +201,7 @@ class Forwarder:
                 remember(self._route.finder.folder, call.message.tool, told, messages.data_of(reply))
             self._say(request, reply)
 
-    def _refusal(self, client: HttpClient, call: Call, request: PendingRequest) -> dict[str, Any] | None:
+    def _refusal(self, client: HttpClient, call: Call, request: PendingRequest) -> InvalidInput | None:
         """The error for a call from a repository of no project; where the broker is, folders are another machine's."""
         is_told = self._route.project is not None or any(call.arguments.get(name) for name in _NAMES_PROJECT)
         if is_told or call.message.tool not in _OF_ONE_PROJECT or not is_local(client.target.url):
@@ -241,7 +232,7 @@ class Forwarder:
         """The base of a diff that names none and comes from a linked working tree: a broker takes the main one's."""
         given = message.arguments
         names_one = message.tool != CREATE_REVIEW or given.get("diff") is None or given.get("base") is not None
-        head = None if names_one else self._route.finder.base()
+        head = None if names_one else linked_head(self._route.finder.folder)
         return {} if head is None else {"base": head}
 
     def _project(self, client: HttpClient, message: Message, exchange: Exchange) -> str | None:
@@ -256,7 +247,7 @@ class Forwarder:
         if request.message.method == "initialize" and not request.settle():
             return
         for reply in replies:
-            if not request.is_cancelled:
+            if not request.exchange.is_aborted:
                 self._write(reply)
 
 
@@ -272,23 +263,15 @@ def _is_ready(client: HttpClient, exchange: Exchange) -> bool:
     return answer.status == _OK and client.target is target
 
 
-_WENT_AWAY: dict[str, Any] = {
-    "code": "UNAVAILABLE",
-    "message": "The broker went away before it answered.",
-    "details": {},
-}
-
-
-def _unknown_outcome(refused: dict[str, Any], failure: HttpFailure, call: Call) -> dict[str, Any]:
+def _unknown_outcome(refused: Unavailable, failure: HttpFailure, call: Call) -> Unavailable:
     key = call.arguments.get(_KEY)
     again = f"repeat it with idempotency_key '{key}'" if key else "give an idempotency_key"
-    return {
-        **refused,
-        "message": f"{refused['message']} Whether the call had its effect is unknown. Look before you repeat it, or"
-        f" {again}.",
-        "details": {**refused["details"], "outcome": "unknown", "reason": str(failure)},
-        "retryable": False,
-    }
+    unknown = Unavailable(
+        f"{refused.message} Whether the call had its effect is unknown. Look before you repeat it, or {again}.",
+        **{**refused.details, "outcome": "unknown", "reason": str(failure)},
+    )
+    unknown.retryable = False
+    return unknown
 
 
 DEFAULT_WAIT_SECONDS = 25.0

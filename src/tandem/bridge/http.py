@@ -50,21 +50,22 @@ class Exchange:
 
     Attributes:
         deadline: When every wait ends, by the monotonic clock, even while data arrive; None for never.
+        is_aborted: Whether it was given up.
     """
 
     def __init__(self, deadline: float | None = None) -> None:
         self.deadline = deadline
         self._lock = _thread.allocate_lock()
         self._socket: _socket.socket | None = None
-        self._aborted = False
+        self.is_aborted = False
         self._ended = _thread.allocate_lock()
         self._ended.acquire()
 
     def abort(self) -> None:
         """Close the connection under the request, which then fails with `Aborted`; again is safe."""
         with self._lock:
-            if not self._aborted:
-                self._aborted = True
+            if not self.is_aborted:
+                self.is_aborted = True
                 self._ended.release()
             if self._socket is not None:
                 _shut(self._socket)
@@ -98,12 +99,12 @@ class Exchange:
         """
         with self._lock:
             self._socket = connected
-            if self._aborted and connected is not None:
+            if self.is_aborted and connected is not None:
                 raise Aborted
 
     def blame(self, kind: type[HttpFailure], cause: Exception) -> HttpFailure:
         """The failure to raise for a connection that broke, on either side."""
-        return Aborted() if self._aborted else kind(str(cause) or type(cause).__name__)
+        return Aborted() if self.is_aborted else kind(str(cause) or type(cause).__name__)
 
 
 class _Connection:

@@ -11,6 +11,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from tandem.bridge.credentials import TOKEN_VARIABLE
+from tandem.errors import ConfigInvalid
 
 if TYPE_CHECKING:
     from tandem.bridge.messages import Message
@@ -28,29 +29,11 @@ OPENING_TOOL = "session_open"
 _LINE_BYTES = 4096
 
 
-class NoKey(Exception):
-    """There is no key where one should be.
-
-    Attributes:
-        message: The fault, and what to do; never any part of a key.
-        details: The facts: the `setting` that is wrong, and the `file` if it names one.
-    """
-
-    def __init__(self, message: str, **details: str) -> None:
-        super().__init__(message)
-        self.message = message
-        self.details = details
-
-    def as_dict(self) -> dict[str, Any]:
-        """The envelope's error."""
-        return {"code": "CONFIG_INVALID", "message": self.message, "details": self.details, "retryable": False}
-
-
 def read_key(path: str) -> str:
     """The key in a file: its first line, without the space around it.
 
     Raises:
-        NoKey: The file cannot be read, or its first line is no key.
+        ConfigInvalid: The file cannot be read, or its first line is no key; the message has no part of it.
     """
     try:
         with open(os.path.expanduser(path), "rb") as file:
@@ -58,12 +41,12 @@ def read_key(path: str) -> str:
         # Editors on Windows put a mark in front.
         key = line.decode("utf-8-sig").strip()
     except OSError as error:
-        raise NoKey(f"The key file {path} cannot be read: {error.strerror or error}.", file=path) from None
+        raise ConfigInvalid(f"The key file {path} cannot be read: {error.strerror or error}.", file=path) from None
     except UnicodeDecodeError:
         # Without its cause, which quotes the line.
-        raise NoKey(f"The first line of the key file {path} is not UTF-8.", file=path) from None
+        raise ConfigInvalid(f"The first line of the key file {path} is not UTF-8.", file=path) from None
     if not key:
-        raise NoKey(f"The first line of the key file {path} is empty; it has to be the key.", file=path)
+        raise ConfigInvalid(f"The first line of the key file {path} is empty; it has to be the key.", file=path)
     return key
 
 
@@ -71,7 +54,7 @@ def stated_key() -> str | None:
     """The key that the environment has, else the one in the file that it names; None if it has neither.
 
     Raises:
-        NoKey: The file has no key.
+        ConfigInvalid: The file has no key.
     """
     key = os.environ.get(KEY_VARIABLE, "").strip()
     if key:
@@ -81,9 +64,9 @@ def stated_key() -> str | None:
         return None
     try:
         return read_key(path)
-    except NoKey as trouble:
+    except ConfigInvalid as trouble:
         advice = f"{FILE_VARIABLE} names it: correct that or the file, or put the key into {KEY_VARIABLE}."
-        raise NoKey(f"{trouble.message} {advice}", setting=FILE_VARIABLE, file=path) from None
+        raise ConfigInvalid(f"{trouble.message} {advice}", setting=FILE_VARIABLE, file=path) from None
 
 
 def stated_role() -> str | None:
@@ -100,7 +83,7 @@ def opening(message: Message) -> dict[str, str]:
     """The key and the role that a call to open a session leaves to its bridge; nothing for all other messages.
 
     Raises:
-        NoKey: The call leaves out the key, and there is none.
+        ConfigInvalid: The call leaves out the key, and there is none.
     """
     if message.tool != OPENING_TOOL or not isinstance(message.params.get("arguments", {}), dict):
         return {}
@@ -111,7 +94,7 @@ def opening(message: Message) -> dict[str, str]:
     if _is_left_out(message.arguments.get("psk")):
         key = stated_key()
         if key is None:
-            raise NoKey(
+            raise ConfigInvalid(
                 f"The session has no key to open it with. Put the role's key into {KEY_VARIABLE}, or into a file that"
                 f" {FILE_VARIABLE} names, in the environment in which the client starts 'tandem mcp'; 'tandem cycle"
                 " init' makes the keys.",

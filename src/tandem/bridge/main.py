@@ -169,7 +169,7 @@ class Bridge:
             self._ended.wait_for(lambda: not self._pending, deadline - time.monotonic())
             late = list(self._pending.values())
         for request in late:
-            request.cancel()
+            request.exchange.abort()
 
     def _take(self, line: bytes) -> None:
         try:
@@ -212,4 +212,4 @@ class Bridge:
             request = self._pending.get(messages.encode(wanted))
         # A call that has ended already is cancelled now and then; that is normal.
         if request is not None:
-            request.cancel()
+            request.exchange.abort()

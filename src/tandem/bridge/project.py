@@ -9,8 +9,8 @@ import json
 import time
 
 from tandem.bridge.target import is_local
-from tandem.errors import TandemError
-from tandem.git.place import find_repository, is_of, linked_head, same
+from tandem.errors import InvalidInput, TandemError
+from tandem.git.place import find_repository, is_of, same
 
 TYPE_CHECKING = False  # as in `credentials`
 if TYPE_CHECKING:
@@ -92,10 +92,6 @@ class ProjectFinder:
         self._projects: dict[str, str] = {}
         self._until = 0.0
 
-    def base(self) -> str | None:
-        """What `linked_head` says of the folder."""
-        return linked_head(self.folder)
-
     def find(self, client: HttpClient, exchange: Exchange) -> str | None:
         """The folder's project; None if none is registered for it.
 
@@ -108,7 +104,7 @@ class ProjectFinder:
             self._until = time.monotonic() + (_MISSED_SECONDS if self._name is None else _FOUND_SECONDS)
         return self._name
 
-    def refusal(self, client: HttpClient, exchange: Exchange) -> dict[str, Any] | None:
+    def refusal(self, client: HttpClient, exchange: Exchange) -> InvalidInput | None:
         """The error for a call that takes one project, from a repository that has none; None elsewhere.
 
         The broker would take the only project that it has, which is another repository.
@@ -119,13 +115,12 @@ class ProjectFinder:
         found = self.find(client, exchange)
         if found is not None or not self._projects or find_repository(self.folder) is None:
             return None
-        return {
-            "code": "INVALID_INPUT",
-            "message": f"The repository of {self.folder} is not registered. Register it there: tandem project add. Or"
+        return InvalidInput(
+            f"The repository of {self.folder} is not registered. Register it there: tandem project add. Or"
             " send project, to mean another one.",
-            "details": {"field": "project", "allowed": sorted(self._projects)},
-            "retryable": False,
-        }
+            field="project",
+            allowed=sorted(self._projects),
+        )
 
     def with_base_files(
         self, arguments: dict[str, Any], project: str | None, client: HttpClient, exchange: Exchange

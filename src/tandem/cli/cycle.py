@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from tandem.bridge.described import Described
-from tandem.bridge.keys import FILE_VARIABLE, KEY_VARIABLE, ROLE_VARIABLE, NoKey, read_key, stated_key, stated_role
+from tandem.bridge.keys import FILE_VARIABLE, KEY_VARIABLE, ROLE_VARIABLE, read_key, stated_key, stated_role
 from tandem.bridge.operations import OPERATIONS
 from tandem.bridge.session import Session, data_of
 from tandem.cli.calls import call, given, present, with_project
@@ -118,10 +118,7 @@ def session_key(role: str, literal: str | None, file: str | None) -> str:
         return _piped() if file == "-" else _read(file, "--psk-file")
     if literal:
         return literal
-    try:
-        stated = stated_key()
-    except NoKey as trouble:
-        raise ConfigInvalid(trouble.message, **trouble.details) from None
+    stated = stated_key()
     if stated is not None:
         return stated
     if not sys.stdin.isatty():
@@ -135,7 +132,7 @@ def session_key(role: str, literal: str | None, file: str | None) -> str:
 def _read(path: str, option: str) -> str:
     try:
         return read_key(path)
-    except NoKey as trouble:
+    except ConfigInvalid as trouble:
         raise Misused(trouble.message, option) from None
 
 
