@@ -103,8 +103,7 @@ def _described(operation: Operation) -> str:
     is_repeatable = is_keyed or operation.hints.read_only or operation.hints.idempotent
     facts = [f'"{text}"' for text in texts]
     has_project = "project" in operation.request.model_fields
-    facts += [f"blocking={operation.blocking}", f"keyed={is_keyed}", f"repeatable={is_repeatable}"]
-    facts.append(f"has_project={has_project}")
+    facts += [f"keyed={is_keyed}", f"repeatable={is_repeatable}", f"has_project={has_project}"]
     return f'    "{operation.name}": Described({", ".join(facts)}),\n'
 
 

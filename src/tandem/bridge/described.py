@@ -20,7 +20,6 @@ class Described:
         request_name: The request model, with its module.
         answer_name: The answer's type, with its module; or `dict`.
         description: One or two sentences, for help.
-        blocking: Whether it may wait.
         keyed: Whether it takes an idempotency key.
         repeatable: Whether it has one effect also when sent twice.
         has_project: Whether its request names a project.
@@ -36,14 +35,13 @@ class Described:
         answer_name: str,
         description: str,
         *,
-        blocking: bool,
         keyed: bool,
         repeatable: bool,
         has_project: bool,
     ) -> None:
         self.name, self.noun, self.verb, self.description = name, noun, verb, description
         self.request_name, self.answer_name = request_name, answer_name
-        self.blocking, self.keyed, self.repeatable, self.has_project = blocking, keyed, repeatable, has_project
+        self.keyed, self.repeatable, self.has_project = keyed, repeatable, has_project
 
     @property
     def request(self) -> type[Any]:
