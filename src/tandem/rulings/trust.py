@@ -10,6 +10,7 @@ import json
 import os
 
 from tandem.core.hashes import hex_digest
+from tandem.git.place import same
 from tandem.rulings.values import NamedTuple, cast
 
 TYPE_CHECKING = False  # as in `git`
@@ -174,8 +175,3 @@ def parsed(content: bytes) -> tuple[Trusted, ...]:
     if not all(isinstance(value, str) for one in listed for value in one):  # pyright: ignore[reportUnnecessaryIsInstance] - read from a file
         raise ValueError("one of its entries holds something else than texts")
     return listed
-
-
-def same(root: str) -> str:
-    """A folder in the one form in which two names of it are equal."""
-    return os.path.normcase(os.path.realpath(root))

@@ -18,6 +18,7 @@ from urllib.parse import parse_qsl, urlsplit
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from tandem.core.texts import storable_text
+from tandem.git.place import same
 from tandem.rulings import trust
 from tandem.rulings.globs import matches
 from tandem.settings import names
@@ -139,7 +140,7 @@ def parsed(content: bytes) -> tuple[CheckDefinition, ...]:
 def has_trusted(config_dir: Path, root: str) -> bool:
     """Whether a person has trusted any content of a project's file."""
     known = (one for one in trust.entries(str(config_dir)) if one.file == FILE)
-    return any(trust.same(one.root) == trust.same(root) for one in known)
+    return any(same(one.root) == same(root) for one in known)
 
 
 def standing(config_dir: Path, root: str, content: bytes) -> Standing:

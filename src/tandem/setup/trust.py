@@ -22,6 +22,7 @@ from tandem.core import platforms
 from tandem.core.atomic_dirs import turn
 from tandem.core.files import write_atomically
 from tandem.errors import ConfigInvalid, Forbidden, InvalidInput, Unavailable
+from tandem.git.place import same
 from tandem.pool import sandbox
 from tandem.rulings import planning, proof, state, trust
 from tandem.rulings.ask import GateClient, Refused, Unreachable
@@ -304,9 +305,7 @@ def revoke(config_dir: Path, root: str, files: Iterable[str] | None = None) -> l
     if named is not None and trust.CHECKS_FILE in named:
         named.add(trust.UNCONFINED)
     with _changing(config_dir) as entries:
-        gone = [
-            one for one in entries if trust.same(one.root) == trust.same(root) and (named is None or one.file in named)
-        ]
+        gone = [one for one in entries if same(one.root) == same(root) and (named is None or one.file in named)]
         entries[:] = [one for one in entries if one not in gone]
     _tell(root, lambda known: [one for one in known if named is not None and one.partition(" ")[2] not in named])
     return gone
