@@ -10,12 +10,13 @@ from tandem.bridge.http import Exchange, HttpClient
 from tandem.bridge.location import of_record
 from tandem.bridge.submitted import REMEMBERED, remember
 from tandem.bridge.target import HttpFailure, targets
+from tandem.core.closing import Closing
 from tandem.rulings.broker_errors import Refused, Unreachable
 
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any, Self
+    from typing import Any
 
     from tandem.bridge.location import BrokerLocation
     from tandem.rulings.state import GateFile
@@ -30,7 +31,7 @@ AGENT = "git-hook"
 """Who asks, in the log."""
 
 
-class GateClient:
+class GateClient(Closing):
     """Calls operations for the project of a gate.
 
     Where the broker is was written down when the gate was switched on; the environment has no say in it, as the
@@ -66,10 +67,8 @@ class GateClient:
         self.starts = starts and not is_server
         self._ends: float | None = None
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """Close the connection."""
         if self._client is not None:
             self._client.close()
 
@@ -84,6 +83,13 @@ class GateClient:
         if operation in REMEMBERED:
             remember(self._gate.place.top, operation, arguments, data)
         return data
+
+    def _compared(self, operation: str, **arguments: Any) -> dict[str, Any]:
+        """The same, of one that compares the gate here with the record: once for all that one hook asks."""
+        here = {} if self._is_compared else {"here": self._gate.here()}
+        answer = self.call(operation, **arguments, **here)
+        self._is_compared = True
+        return answer
 
     def _asked(self, operation: str, arguments: dict[str, Any]) -> dict[str, Any]:
         body = json.dumps({"project": self._gate.project, **arguments}).encode()
@@ -161,12 +167,7 @@ class GateClient:
         wanted: dict[str, Any] = {"signed": [*signed], "head": head, "sign": sign, "branch": self.branch}
         wanted["tips"] = [*self.tips]
         stated = {name: value for name, value in wanted.items() if value}
-        if not self._is_compared:
-            # Once for all that one hook asks.
-            stated["here"] = self._gate.here()
-        answer = self.call("check_gate", changes=changes, **stated)
-        self._is_compared = True
-        return answer
+        return self._compared("check_gate", changes=changes, **stated)
 
     def concerned(self, decision: dict[str, Any]) -> list[dict[str, Any]]:
         """The statuses of the reviews of exactly what an answer of `check_gate` refuses; empty unless all has one.
@@ -188,10 +189,8 @@ class GateClient:
             Refused: The broker refuses, or its record differs from the one here.
             Unreachable: No broker answers.
         """
-        answer = self.call("get_gate", **({} if self._is_compared else {"here": self._gate.here()}))
-        self._is_compared = True
-        # An older broker has no such setting.
-        self.on_tip = answer.get("checks_on_tip", False)
+        answer = self._compared("get_gate")
+        self.on_tip = answer["checks_on_tip"]
         return answer
 
 

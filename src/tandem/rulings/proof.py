@@ -71,14 +71,12 @@ def prove(known: dict[str, str], facts: Sequence[object]) -> str:
     return " ".join(f"{name}.{seal(key, facts)}" for name, key in known.items())
 
 
-_SWITCH = ("since", "enabled", "branches", "accepted", "folder", "trusted", "reason", "signers")
+_SWITCH = ("since", "enabled", "branches", "accepted", "folder", "trusted", "reason", "signers", "commits", "threshold")
 
 
 def switch_facts(project: str, request: Mapping[str, Any]) -> list[object]:
     """The sealed facts of a `set_gate`; `since` names the gate that it changes, so that the proof holds once."""
-    # As before there were these fields, for a proof that waits to be delivered.
-    later = [stated for name in ("commits", "threshold") if (stated := request.get(name)) is not None]
-    return ["set_gate", project, *(request.get(name) for name in _SWITCH), *later]
+    return ["set_gate", project, *(request.get(name) for name in _SWITCH)]
 
 
 def proved(gate: GateFile, project: str, **request: Any) -> dict[str, Any]:

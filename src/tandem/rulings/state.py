@@ -117,9 +117,8 @@ class GateFile:
     def here(self) -> dict[str, Any]:
         """The facts that the broker compares with its record of this gate."""
         trusted = trust.contents(self.config_dir, self.root)
-        # The strictest is never looser than the record, and an older broker has no such field.
-        looser = {} if self.commits == REVIEWED else {"commits": self.commits}
-        return {"folder": self.place.common_dir, "branches": [*self.branches], "trusted": trusted, **looser}
+        branches = [*self.branches]
+        return {"folder": self.place.common_dir, "branches": branches, "trusted": trusted, "commits": self.commits}
 
     def facts(self) -> dict[str, Any]:
         """The content of the file."""
