@@ -6,7 +6,6 @@ the same user can take both away. It keeps an agent that is told "refused" from 
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import select
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from tandem.bridge.submitted import ORIGIN
 from tandem.core import platforms
+from tandem.core.files import json_object
 from tandem.core.hashes import hex_digest
 from tandem.core.visible import folded, visible_line
 
@@ -111,11 +111,7 @@ def settings_file() -> str:
 
 def is_quiet() -> bool:
     """Whether the person wants agents to end their turns no matter how their reviews stand."""
-    try:
-        with open(settings_file(), "rb") as file:
-            return json.load(file)["quiet"] is True
-    except (OSError, ValueError, LookupError, TypeError):
-        return False
+    return json_object(settings_file()).get("quiet") is True
 
 
 def wait_seconds() -> float | None:
@@ -203,18 +199,17 @@ def ask(question: str) -> str | None:
     """
     if sys.platform == "win32":
         return _ask_console(question)
+    text, line = question.encode("utf-8", "replace"), b""
     try:
-        terminal = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY)
+        with open("/dev/tty", "r+b", buffering=0) as terminal:
+            while text:
+                text = text[terminal.write(text) :]
+            if select.select([terminal], [], [], ANSWER_SECONDS)[0]:
+                line = terminal.read(_LINE_BYTES)
     except OSError:
+        # There is none, it is not in the foreground, or it went away: no person can answer.
         return None
-    try:
-        _write(terminal, question.encode("utf-8", "replace"))
-        return _line(terminal)
-    except OSError:
-        # Not in the foreground, or the terminal went away: no person can answer.
-        return None
-    finally:
-        os.close(terminal)
+    return line.decode("utf-8", "replace").strip() if line else None
 
 
 def refused(lines: Sequence[str], word: str) -> str | None:
@@ -233,19 +228,6 @@ def refused(lines: Sequence[str], word: str) -> str | None:
     if answer is None:
         return "It takes a person at a terminal, and there is none here."
     return None if answer == word else f"Not confirmed: the answer is not '{word}'."
-
-
-def _write(terminal: int, text: bytes) -> None:
-    while text:
-        text = text[os.write(terminal, text) :]
-
-
-def _line(terminal: int) -> str | None:
-    ready, _, _ = select.select([terminal], [], [], ANSWER_SECONDS)
-    if not ready:
-        return None
-    line = os.read(terminal, _LINE_BYTES)
-    return line.decode("utf-8", "replace").strip() if line else None
 
 
 def _ask_console(question: str) -> str | None:
