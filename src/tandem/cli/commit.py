@@ -16,7 +16,6 @@ from tandem.cli.connection_options import ConnectionOptions, TimeoutOption, need
 from tandem.cli.declared import Argument, Misused
 from tandem.cli.terminal import Exit, going_on, say, show_refusal
 from tandem.errors import Forbidden, InvalidInput, InvalidTransition, NotFound, TandemError, error_from
-from tandem.git.raw import FIELDS, digest_of
 from tandem.git.runner import interactively
 from tandem.hooks import judging
 from tandem.rulings import broker_errors, git, message, next_steps, person, planning, state
@@ -149,12 +148,11 @@ class _Run:
                     return self._made(taken, approved_by, self._commits.go_on())
             if approved_by is not None:
                 return self._make(taken, approved_by)
-            base = git.head(self._place) or git.empty_tree(self._place)
-            changes = git.between(self._place, base, taken.tree)
+            changes = git.between(self._place, git.head(self._place), taken.tree)
             if not changes:
                 return self._make(taken, [])
             review = self._reviewer_side()
-            digest = digest_of(tuple(change[field] for field in FIELDS) for change in changes)
+            digest = git.digest(changes)
             status = review.stands(taken, digest)
             self._done += review.done
             if status is not None and not review.is_approved(status):
@@ -248,7 +246,7 @@ class _Run:
         if status:
             return self._ended_by_git(status)
         found = git.head(self._place)
-        if found is None or git.tree_of(self._place, found) != taken.tree:
+        if found is None or git.resolve(self._place, found, "tree") != taken.tree:
             raise InvalidInput(
                 f"The commit {found} differs from the approved content: a hook of this repository changed it. Look at"
                 " it with git show; take it back with: git reset --soft HEAD~1",
@@ -277,8 +275,7 @@ class _Run:
     def _followed(self) -> tuple[str, list[str]]:
         """The commit at HEAD, and the reviews that it names."""
         made = git.head(self._place)
-        named = message.values(git.read_commit(self._place, made)[1], message.REVIEW) if made else []
-        return made or "", [one for one in named if one != message.UNREVIEWED]
+        return made or "", message.reviews(git.read_commit(self._place, made)[1]) if made else []
 
     def _is_undecided(self) -> bool:
         """Whether the commit at HEAD is followed, and a review of it not closed."""

@@ -41,7 +41,7 @@ from tandem.errors import TandemError
 from tandem.present.findings import together
 from tandem.present.record import record
 from tandem.present.shapes import WORK
-from tandem.rulings import git, liveness, next_steps, person
+from tandem.rulings import git, liveness, next_steps, person, state
 from tandem.rulings.open_reviews import OpenReview
 from tandem.rulings.person import agent_mark, wait_seconds
 from tandem.rulings.trust import CHECKS_FILE
@@ -173,7 +173,8 @@ def say_problem() -> None:
         TandemError: Git cannot be asked.
         GateUnreadable: Whether a gate is on cannot be read.
     """
-    if (problem := liveness.problem_at(str(Path.cwd()))) is not None:
+    gate = state.find_enabled(str(Path.cwd()))
+    if gate is not None and (problem := liveness.problem(gate)) is not None:
         say(problem)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import cache, partial
 
 from tandem.core.visible import say, visible_line
 from tandem.errors import TandemError
@@ -24,7 +25,7 @@ from tandem.rulings.values import NamedTuple
 
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from tandem.rulings.state import GateFile
 
@@ -209,10 +210,12 @@ def _pushed(gate: GateFile, name: str, url: str, sent: list[tuple[str, str, str]
         try:
             known = Bases(gate, asker.get_gate()["accepted"]).never_judged
             with RangeChecker(gate.place, asker.check_gate) as judge:
-                remote = _Remote(gate, url, None if name == url else name)
+                remote = None if name == url else name
+                # Asked once, and only if it matters.
+                commits = cache(partial(_commits_at, gate, url))
                 # Others first, whose answers are remembered.
                 judged.sort(key=lambda one: one[1].casefold() in guarded(gate))
-                found = (_sent(gate, asker, judge, known, remote, *one) for one in judged)
+                found = (_sent(gate, asker, judge, known, (remote, commits), *one) for one in judged)
                 return next((refusal for refusal in found if refusal is not None), None)
         except (Unreachable, Refused, TandemError, OSError) as error:
             if not judged and isinstance(error, Unreachable):
@@ -220,24 +223,13 @@ def _pushed(gate: GateFile, name: str, url: str, sent: list[tuple[str, str, str]
             return Refusal([f"The push cannot be judged: {error}"])
 
 
-class _Remote:
-    """What else there is where a push goes; that is asked once, and only if it matters."""
-
-    def __init__(self, gate: GateFile, url: str, name: str | None) -> None:
-        self.name = name
-        self._place = gate.place
-        self._url = url
-        self._commits: list[str] | None = None
-
-    def commits(self) -> list[str]:
-        """Those of its branches and tags that are here as well; none, which is said, if it cannot be asked."""
-        if self._commits is None:
-            try:
-                self._commits = git.known_commits(self._place, git.remote_tips(self._place, self._url).values())
-            except TandemError as error:
-                say(f"What the remote has already could not be asked, so all of it is judged: {error}")
-                self._commits = []
-        return self._commits
+def _commits_at(gate: GateFile, url: str) -> list[str]:
+    """Those of a remote's branches and tags that are here as well; none, which is said, if it cannot be asked."""
+    try:
+        return git.known_commits(gate.place, git.remote_tips(gate.place, url).values())
+    except TandemError as error:
+        say(f"What the remote has already could not be asked, so all of it is judged: {error}")
+        return []
 
 
 def _is_judged(gate: GateFile, ref: str) -> bool:
@@ -252,7 +244,7 @@ def _sent(
     asker: GateClient,
     judge: RangeChecker,
     known: tuple[str, ...],
-    remote: _Remote,
+    remote: tuple[str | None, Callable[[], list[str]]],
     oid: str,
     ref: str,
     there: str,
@@ -264,12 +256,12 @@ def _sent(
         asker: To ask the broker with.
         judge: Judges the commits.
         known: The commits that are never judged.
-        remote: Where it is pushed to.
+        remote: Where it is pushed to: its name, if it has one, and what gives its commits.
         oid: What the ref becomes there.
         ref: Its full name there.
         there: Its commit there now; zeros if it does not exist.
     """
-    place = gate.place
+    place, (name, commits) = gate.place, remote
     is_base = ref.casefold() in guarded(gate)
     new = git.resolve(place, oid)
     if new is None:
@@ -282,8 +274,8 @@ def _sent(
     else:
         judgement = judge.judge(new, old=old, without=known) if old is not None else None
         if judgement is None or not judgement.passes:
-            judgement = judge.judge(new, old=old, without=[*known, *remote.commits()])
-    return _refusal(gate, judgement, f"{ref} is not pushed", (old, new), ref.removeprefix(HEADS), remote.name)
+            judgement = judge.judge(new, old=old, without=[*known, *commits()])
+    return _refusal(gate, judgement, f"{ref} is not pushed", (old, new), ref.removeprefix(HEADS), name)
 
 
 def _refusal(
@@ -361,5 +353,5 @@ def _execute(gate: GateFile, refusal: Refusal | None) -> int:
     if net is None or why is None:
         say(f"refused: {reasons[0]}", *reasons[1:], *_restoring(gate, branch))
         return _REFUSED
-    changes = git.between(gate.place, net[0] or git.empty_tree(gate.place), net[1])
+    changes = git.between(gate.place, *net)
     return _REFUSED if overridden(gate, why, reasons, changes, branch) is None else 0

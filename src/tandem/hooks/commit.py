@@ -115,8 +115,8 @@ def _refuse(gate: GateFile, reasons: list[str], file: str) -> int:
     if why is None:
         say(f"refused: {reasons[0]}", *reasons[1:], _HINT)
         return _REFUSED
-    base, tree = git.head(place) or git.empty_tree(place), _tree(place)
-    override_id = overridden(gate, why, reasons, git.between(place, base, tree), git.branch(place))
+    tree = _tree(place)
+    override_id = overridden(gate, why, reasons, git.between(place, git.head(place), tree), git.branch(place))
     if override_id is None:
         return _REFUSED
     _remember(place, tree)
@@ -188,7 +188,7 @@ def _explained(gate: GateFile, asker: GateClient, ruling: CommitDecision, argume
     if ruling.advice:
         return [*lines, *ruling.advice]
     is_merge = os.path.exists(os.path.join(gate.place.git_dir, "MERGE_HEAD"))
-    named = [name for name in message.values(message.read(arguments[0]), message.REVIEW) if name != message.UNREVIEWED]
+    named = message.reviews(message.read(arguments[0]))
     if is_merge:
         lines.append(
             "A merge passes unseen only as git itself makes it of approved sides, without a driver such as union."
@@ -238,7 +238,7 @@ def _instead(place: HookRepository, *, is_amend: bool) -> str:
     if index == "index.lock":
         words.append("-a")
     elif index.endswith(".lock"):
-        entries = git.between(place, git.head(place) or git.empty_tree(place), git.written_tree(place))
+        entries = git.between(place, git.head(place), git.written_tree(place))
         words += ["--", shlex.join(dict.fromkeys(f":/{entry['path']}" for entry in entries))]
     return " ".join(words)
 

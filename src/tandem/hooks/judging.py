@@ -57,8 +57,8 @@ class CommitDecision(NamedTuple):
 
 def unasked(gate: GateFile, tree: str) -> CommitDecision:
     """The decision on a commit that no broker could be asked about."""
-    before = git.head(gate.place) or git.empty_tree(gate.place)
-    return CommitDecision(passes=False, tree=tree, changes=git.between(gate.place, before, tree))
+    changes = git.between(gate.place, git.head(gate.place), tree)
+    return CommitDecision(passes=False, tree=tree, changes=changes)
 
 
 def judge(gate: GateFile, asker: GateClient, tree: str, arguments: Sequence[str]) -> CommitDecision:
@@ -85,7 +85,7 @@ def _ordinary(
 ) -> CommitDecision:
     """An ordinary commit: against HEAD, then as the amended HEAD, which looks the same from here."""
     place = gate.place
-    changes = git.between(place, head or git.empty_tree(place), tree)
+    changes = git.between(place, head, tree)
     signed = git.signatures(message.values(message.read(arguments[0]), message.SIGNED))
     decision = asker.check_gate(changes, signed, head, sign=gate.sign)
     ruling = CommitDecision(
@@ -113,7 +113,7 @@ def _amending(
     gate: GateFile, asker: GateClient, parent: str | None, ruling: CommitDecision, signed: Sequence[str]
 ) -> CommitDecision:
     """The ruling as of an amended HEAD, whose parent is given, with the signatures of both messages."""
-    whole = git.between(gate.place, parent or git.empty_tree(gate.place), ruling.tree)
+    whole = git.between(gate.place, parent, ruling.tree)
     # An empty difference would revert the last commit, which is a change like any other.
     amended = asker.check_gate(whole, signed, parent, sign=gate.sign) if whole else None
     if amended is not None and amended["allowed"] is True:

@@ -9,7 +9,6 @@ from tandem.bridge.project import with_base_files
 from tandem.core.hashes import hex_digest
 from tandem.core.visible import say
 from tandem.errors import InvalidInput
-from tandem.git.raw import FIELDS, digest_of
 from tandem.rulings import git, message, next_steps, pending, person, plans
 from tandem.rulings.broker_errors import Refused, Unreachable
 from tandem.rulings.state import FOLDER, FOLLOWED, ROLLBACK_NOTE
@@ -17,7 +16,7 @@ from tandem.rulings.trust import OPTIMISTIC, PER_PLAN
 
 TYPE_CHECKING = False  # as in `rulings.git`
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
     from typing import Any
 
     from tandem.hooks.judging import CommitDecision
@@ -66,7 +65,7 @@ def loosened(
     if ruling.held is not None:
         # It is reviewed already.
         return ruling._replace(passes=True, review_ids=ruling.held["review_ids"])
-    named = _named(message.values(text, message.REVIEW))
+    named = message.reviews(text)
     keeps = mode == FOLLOWED and git.rebased(gate.place) is not None
     if mode == FOLLOWED and not keeps and (found := _answering(gate, asker, ruling, text, branch)):
         return found
@@ -75,10 +74,6 @@ def loosened(
     reviews = list(dict.fromkeys([*ruling.former, *known]))
     ruling = ruling._replace(passes=True, waits_for_it=mode != FOLLOWED, review_ids=reviews)
     return ruling if known else _submitting(gate, ruling, mode, text, branch)
-
-
-def _named(reviews: Iterable[str]) -> list[str]:
-    return [name for name in reviews if name != message.UNREVIEWED]
 
 
 def _stop(gate: GateFile, asker: GateClient, ruling: CommitDecision, plan: str, branch: str | None) -> list[str] | None:
@@ -109,7 +104,7 @@ def _answering(
             # As in `_submitted_already`.
             continue
         whole = ruling._replace(changes=git.between(gate.place, base, ruling.tree), review_ids=[review_id])
-        if status["digest"] == _digest(whole.changes) and status["status"] in _STANDING:
+        if status["digest"] == git.digest(whole.changes) and status["status"] in _STANDING:
             # It was tried before, and failed for another reason.
             return whole._replace(passes=True)
         if status["status"] != _CHANGES_REQUESTED and status["next_action"] not in _DUE:
@@ -134,7 +129,7 @@ def _begun(gate: GateFile) -> list[tuple[str, str]]:
     while at is not None:
         is_merged = is_merged or len(at.parents) > 1
         start = merged if is_merged else at.first
-        found |= dict.fromkeys(_named(at.reviews), start or git.empty_tree(place))
+        found |= dict.fromkeys((one for one in at.reviews if one != message.UNREVIEWED), start or git.empty_tree(place))
         at = own.get(at.first or "")
     return [*found.items()][:_MOST_FOLLOWED]
 
@@ -148,7 +143,7 @@ def submitted(gate: GateFile, asker: GateClient, ruling: CommitDecision) -> list
     """
     request = dict(ruling.submission or {})
     try:
-        if not ruling.waits_for_it and pending.waiting(gate.place):
+        if not ruling.waits_for_it:
             pending.deliver(gate)
         return [asker.call(pending.SUBMITTING, **request)["review_id"]]
     except (Unreachable, Refused) as error:
@@ -177,13 +172,9 @@ def _is_settled(gate: GateFile, asker: GateClient, review_id: str, branch: str |
     return True
 
 
-def _digest(changes: list[Change]) -> str:
-    return digest_of(tuple(change[field] for field in FIELDS) for change in changes)
-
-
 def _submitted_already(asker: GateClient, changes: list[Change], named: list[str]) -> list[str]:
     """The review that a rebased or picked commit brings along, if it is still of exactly this change."""
-    wanted = _digest(changes) if named else ""
+    wanted = git.digest(changes) if named else ""
     for review_id in named[:_MOST_NAMED]:
         try:
             known = asker.call("get_review_status", review_id=review_id)

@@ -8,8 +8,8 @@ or a graft.
 from __future__ import annotations
 
 import os
-import zlib
 
+from tandem.core.closing import Closing
 from tandem.errors import TimedOut, Unavailable
 from tandem.git import raw
 from tandem.git.place import HookRepository, first_line, head_commit
@@ -20,7 +20,6 @@ from tandem.rulings.values import NamedTuple
 TYPE_CHECKING = False  # every commit waits for these imports, and `typing` takes a third of a start
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from typing import Self
 
     from tandem.core.scratch import ScratchFolder
     from tandem.git.runner import Output
@@ -33,8 +32,6 @@ _GIT = Git(timeout_seconds=30.0)
 _KEPT = ("GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_QUARANTINE_PATH")
 _HEX = "0123456789abcdef"
 _SHA256_DIGITS = 64
-_TO_THE_TREE = 128
-"""Of a commit's content, so many bytes have the id of its tree and the line end behind it."""
 _SYMBOLIC = "ref: "
 _REFTABLE = "ref: refs/heads/.invalid"
 _REBASES = ("rebase-merge", "rebase-apply")
@@ -133,16 +130,6 @@ def resolve(place: HookRepository, revision: str, kind: str = "commit") -> str |
     return run(place, ["rev-parse", "--quiet", "--verify", "--end-of-options", named], accept=(0, 1, 128)).text or None
 
 
-def tree_of(place: HookRepository, commit: str) -> str | None:
-    """The id of a commit's tree; None if there is no such commit. Of a new one without starting git."""
-    try:
-        with open(os.path.join(place.common_dir, "objects", commit[:2], commit[2:]), "rb") as file:
-            begin = zlib.decompressobj().decompress(file.read(), _TO_THE_TREE)
-    except (OSError, zlib.error):
-        return resolve(place, commit, "tree")
-    return begin.partition(b"\0tree ")[2].partition(b"\n")[0].decode()
-
-
 def empty_tree(place: HookRepository) -> str:
     """The id of the tree without entries, by the repository's own hash."""
     return run(place, ["hash-object", "-t", "tree", "--stdin"]).text
@@ -181,13 +168,14 @@ def written_tree(place: HookRepository, index: str | None = None) -> str:
             os.unlink(copy)
 
 
-def between(place: HookRepository, before: str, after: str) -> list[Change]:
-    """The changes from one commit or tree to another.
+def between(place: HookRepository, before: str | None, after: str) -> list[Change]:
+    """The changes from one commit or tree to another; from nothing without the first.
 
     Raises:
         TandemError: One of them is not there.
     """
-    return changes_in(run(place, ["diff-tree", "-r", *raw.TREE_OPTIONS, before, after, "--"]).stdout)
+    named = [before or empty_tree(place), after, "--"]
+    return changes_in(run(place, ["diff-tree", "-r", *raw.TREE_OPTIONS, *named]).stdout)
 
 
 def changes_in(data: bytes) -> list[Change]:
@@ -197,6 +185,11 @@ def changes_in(data: bytes) -> list[Change]:
         InvalidInput: A path is unmerged, so that no approval can name it.
     """
     return [dict(zip(raw.FIELDS, entry, strict=True)) for entry in raw.parse_raw(data)]
+
+
+def digest(changes: Iterable[Change]) -> str:
+    """What an approval of exactly these changes binds to."""
+    return raw.digest_of(tuple(change[field] for field in raw.FIELDS) for change in changes)
 
 
 class Bases:
@@ -408,7 +401,7 @@ def amended(place: HookRepository, limit: int = 2000) -> dict[tuple[str, ...], l
     return found
 
 
-class Merges:
+class Merges(Closing):
     """The trees that git itself makes of merges of one repository's commits, where it needs no decision.
 
     Computed in a git folder of our own over the repository's objects, made for the first one and gone after `close`.
@@ -420,12 +413,6 @@ class Merges:
         self._place = place
         self._folder: ScratchFolder | None = None
         self._trees: dict[tuple[str, str], str | None] = {}
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Tidy up; twice is safe."""
@@ -443,7 +430,8 @@ class Merges:
             TandemError: Git does not answer.
         """
         if (ours, theirs) not in self._trees:
-            self._trees[ours, theirs] = self._merged(ours, theirs)
+            done = self._run([], ours, theirs)
+            self._trees[ours, theirs] = done.text.split("\n", 1)[0] if done.status_code == 0 else None
         return self._trees[ours, theirs]
 
     def kept(self, ours: str, theirs: str) -> tuple[str | None, tuple[str, ...]]:
@@ -452,10 +440,6 @@ class Merges:
         done = self._run(["--name-only", "-z"], ours, theirs, {"GIT_OBJECT_DIRECTORY": objects})
         tree, *names = (os.fsdecode(name) for name in done.stdout.split(b"\0"))
         return (tree if done.status_code == 0 else None), tuple(name for name in names if name)
-
-    def _merged(self, ours: str, theirs: str) -> str | None:
-        done = self._run([], ours, theirs)
-        return done.text.split("\n", 1)[0] if done.status_code == 0 else None
 
     def _run(self, options: list[str], ours: str, theirs: str, extra: Mapping[str, str] | None = None) -> Output:
         folder = self._made(len(ours))

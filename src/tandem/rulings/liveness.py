@@ -65,17 +65,6 @@ class HooksPath:
                 self.used = os.path.join(place.folder, "hooks")
 
 
-def problem_at(folder: str) -> str | None:
-    """The problem of the gate that is on where a folder is; None also if none is.
-
-    Raises:
-        TandemError: Git cannot be asked.
-        GateUnreadable: Whether a gate is on cannot be read.
-    """
-    gate = state.find_enabled(folder)
-    return problem(gate) if gate is not None else None
-
-
 def problem(gate: GateFile) -> str | None:
     """Why the gate's hooks, or those that they call first, are not started; None if they are.
 

@@ -69,6 +69,11 @@ def values(text: str, name: str) -> list[str]:
     return list(dict.fromkeys(word for one in stated for word in one.replace(",", " ").split()))
 
 
+def reviews(text: str) -> list[str]:
+    """The reviews that a message names."""
+    return [name for name in values(text, REVIEW) if name != UNREVIEWED]
+
+
 def mark(
     place: HookRepository,
     path: str,

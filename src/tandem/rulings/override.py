@@ -12,8 +12,7 @@ import sys
 import time
 
 from tandem.core.visible import say
-from tandem.git.raw import FIELDS, digest_of
-from tandem.rulings import pending, person, proof
+from tandem.rulings import git, pending, person, proof
 from tandem.rulings.ask import GateClient
 from tandem.rulings.broker_errors import Refused, Unreachable
 
@@ -51,8 +50,7 @@ def asked(gate: GateFile, why: str, refusal: Sequence[str], changes: list[Change
     at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     override_id = f"ov_{os.urandom(8).hex()}"
     who = user_name()
-    digest = digest_of(tuple(change[name] for name in FIELDS) for change in changes)
-    proved = proof.prove(keys, (gate.project, digest, override_id, why, branch, at, who))
+    proved = proof.prove(keys, (gate.project, git.digest(changes), override_id, why, branch, at, who))
     request = {"changes": changes, "reason": why, "override_id": override_id, "branch": branch, "at": at}
     request["proof"] = proved
     try:

@@ -9,6 +9,9 @@ from __future__ import annotations
 import json
 import os
 import time
+from contextlib import suppress
+from functools import partial
+from itertools import dropwhile
 
 from tandem.core.files import write_atomically
 from tandem.core.visible import say, visible_line
@@ -76,12 +79,8 @@ def deliver(gate: GateFile) -> int:
     Returns:
         How many requests still wait, because no broker answers, or it lets us in only with an access token.
     """
-    left = waiting(gate.place)
-    while left:
-        if not _delivered(gate, left[0]):
-            break
-        left = left[1:]
-    return len(left)
+    left = dropwhile(partial(_delivered, gate), waiting(gate.place))
+    return sum(1 for _ in left)
 
 
 def _delivered(gate: GateFile, file: str) -> bool:
@@ -108,7 +107,9 @@ def _delivered(gate: GateFile, file: str) -> bool:
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         _set_aside(gate.place, file, {}, "It is not what a hook writes.")
         return True
-    _forget(file)
+    # Somebody else may have delivered it too.
+    with suppress(OSError):
+        os.unlink(file)
     return True
 
 
@@ -138,7 +139,8 @@ def _set_aside(place: HookRepository, file: str, request: dict[str, Any], why: s
         os.replace(file, kept)
         write_atomically(kept.removesuffix(_ENDING) + _REASON, why.encode("utf-8", "replace"))
     except OSError:
-        _forget(file)
+        with suppress(OSError):
+            os.unlink(file)
     say(f"A record that waited for the broker ({request.get('operation', 'unknown')}) is refused: {why}", kept)
 
 
@@ -154,11 +156,3 @@ def _reason(file: str) -> str:
             return stream.read()
     except (OSError, ValueError):
         return "the broker refused it"
-
-
-def _forget(file: str) -> None:
-    try:
-        os.unlink(file)
-    except OSError:
-        # Somebody else has delivered it too.
-        return

@@ -137,7 +137,8 @@ def _read_at(root: str) -> PlanningFile:
         try:
             source = read_source(root, file)
         except (OSError, ValueError) as error:
-            problems.append(f"{file} cannot be read, so reviews stay on: {_words(error)}")
+            why = getattr(error, "strerror", None) or error
+            problems.append(f"{file} cannot be read, so reviews stay on: {why}")
             is_broken = True
         else:
             sources += [source] if source else []
@@ -292,10 +293,6 @@ def _value(key: str, merged: Mapping[str, tuple[Any, str]], problems: list[str])
         return value
     problems.append(f"{file}: {key} is {json.dumps(value)[:60]}; {advice}")
     return safe
-
-
-def _words(error: Exception) -> str:
-    return (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
 
 
 # A step of GSD without reviews is answered by one look at local files, before anything heavy is imported.

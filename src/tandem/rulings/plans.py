@@ -86,9 +86,8 @@ def record_request(
     """
     parents, text = git.read_commit(place, commit)
     belongs = message.belonging(message.subject(text))
-    named = message.values(text, message.REVIEW)
     parent = parents[0] if parents else None
-    changes = git.between(place, parent or git.empty_tree(place), commit)
+    changes = git.between(place, parent, commit)
     belongs = with_task(place, belongs, [change["path"] for change in changes], parent)
     stated: dict[str, Any] = {
         "commit": commit,
@@ -97,8 +96,8 @@ def record_request(
         "phase": belongs.get("phase"),
         "plan": message.plan_key(belongs.get("phase"), belongs.get("plan"), branch),
         "task": belongs.get("task"),
-        "review_ids": [name for name in named if name != message.UNREVIEWED],
-        "unreviewed": message.UNREVIEWED in named,
+        "review_ids": message.reviews(text),
+        "unreviewed": message.UNREVIEWED in message.values(text, message.REVIEW),
         "replaces": replaces,
         "depends_on": message.values(text, message.DEPENDS_ON),
         "changes": changes,

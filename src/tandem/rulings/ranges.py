@@ -9,6 +9,7 @@ stand on.
 
 from __future__ import annotations
 
+from tandem.core.closing import Closing
 from tandem.rulings import git
 from tandem.rulings.findings import ROLLBACK, SIGNED, UNAPPROVED, UNREVIEWED, CheckCache, CommitFinding
 from tandem.rulings.values import NamedTuple
@@ -16,17 +17,13 @@ from tandem.rulings.values import NamedTuple
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-    from typing import Self
 
     from tandem.rulings.findings import Check
     from tandem.rulings.git import Change, Commit
     from tandem.rulings.state import HookRepository
 
-    Entry = tuple[str, str]
-    """Mode and blob of a path."""
-
-    Entries = dict[str, tuple[Entry, Entry]]
-    """By path: its entry before and after."""
+    Net = dict[str, Change]
+    """By path, its change over several commits."""
 
     Goods = dict[str, CommitFinding | None]
     """Of the commits that are settled, parents first: the finding that makes the content of one good, or None."""
@@ -46,8 +43,8 @@ _RULES = frozenset(
 """The files that say how changes are judged where there is a policy. Leaving one out changes it."""
 
 
-def _debt_after(debt: Entries, changes: list[Change], finding: CommitFinding) -> Entries:
-    """The unapproved content at a commit, path by path: the last content that was good, and the present one.
+def _debt_after(debt: Net, changes: list[Change], finding: CommitFinding) -> Net:
+    """The unapproved content at a commit: by path, the change from the last content that was good to the present one.
 
     A later revert or approval settles it. An approved change on other paths leaves it as it is; one that touches it
     was approved on top of unapproved content, so it becomes a part of it.
@@ -61,30 +58,29 @@ def _debt_after(debt: Entries, changes: list[Change], finding: CommitFinding) ->
     if finding.passes and not touched:
         return debt
     refused = {path for path, _ in finding.paths}
-    entries = dict(debt)
+    now = dict(debt)
     for change in changes:
         path = change["path"]
-        before, now = _sides(change)
-        if path in entries:
-            entries[path] = (entries[path][0], now)
+        if path in now:
+            now[path] = _joined(now[path], change)
         elif path not in finding.exempt and (touched or not refused or path in refused):
-            entries[path] = (before, now)
-        if path in entries and entries[path][0] == now:
-            del entries[path]
-    return entries
+            now[path] = change
+    return {path: change for path, change in now.items() if not _is_back(change)}
 
 
-def _sides(change: Change) -> tuple[Entry, Entry]:
-    return (change["mode_before"], change["blob_before"]), (change["mode_after"], change["blob_after"])
+def _joined(earlier: Change, later: Change) -> Change:
+    """A path's change from before one change to after another."""
+    return {**later, "mode_before": earlier["mode_before"], "blob_before": earlier["blob_before"]}
 
 
-def _as_one(entries: Entries) -> list[Change]:
-    """Entries as one change."""
-    return [
-        {"path": path, "mode_before": was[0], "blob_before": was[1], "mode_after": now[0], "blob_after": now[1]}
-        for path, (was, now) in sorted(entries.items())
-        if was != now
-    ]
+def _is_back(change: Change) -> bool:
+    """Whether a path has its earlier content again."""
+    return (change["mode_before"], change["blob_before"]) == (change["mode_after"], change["blob_after"])
+
+
+def _as_one(net: Net) -> list[Change]:
+    """The changes of all paths, in their order."""
+    return [change for _, change in sorted(net.items()) if not _is_back(change)]
 
 
 _MERGE = CommitFinding("merge", "git makes the same merge of its sides")
@@ -138,7 +134,7 @@ class Judgement(NamedTuple):
     commits: Sequence[CommitResult] = ()
 
 
-class RangeChecker:
+class RangeChecker(Closing):
     """Judges ranges of one repository; remembers the answers to its questions."""
 
     def __init__(self, place: HookRepository, check: Check) -> None:
@@ -152,10 +148,8 @@ class RangeChecker:
         self._old: str | None = None
         self._new = ""
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """Tidy up."""
         self._merges.close()
 
     def forget(self) -> None:
@@ -242,13 +236,13 @@ class RangeChecker:
     def _settle(self, inside: Sequence[Commit]) -> Goods:
         """Which of some commits, parents first, are good if the content of every other commit is."""
         good: Goods = dict.fromkeys(commit.oid for commit in inside)
-        debts: dict[str, Entries] = {}
+        debts: dict[str, Net] = {}
         for commit in inside:
             before = debts.get(commit.first or "", {})
             good[commit.oid], debts[commit.oid] = self._step(commit, good, before)
         return good
 
-    def _step(self, commit: Commit, good: Goods, before: Entries) -> tuple[CommitFinding | None, Entries]:
+    def _step(self, commit: Commit, good: Goods, before: Net) -> tuple[CommitFinding | None, Net]:
         """The finding that makes a commit good, or None; and the unapproved content at it."""
         first = commit.first
         finding = self._merge(commit, good) or self._checks.finding(first, commit.oid)
@@ -345,7 +339,7 @@ class RangeChecker:
             self._sides[ours, theirs] = outside <= mine and _sound(theirs, self._settle(side))
         return self._sides[ours, theirs]
 
-    def _together(self, commit: Commit, good: Goods, debt: Entries) -> tuple[CommitFinding | None, Entries]:
+    def _together(self, commit: Commit, good: Goods, debt: Net) -> tuple[CommitFinding | None, Net]:
         """A commit together with commits before it: all that is not approved, or all since a good one."""
         if not self._may_ask(commit):
             return None, debt
@@ -369,15 +363,14 @@ class RangeChecker:
 
     def _nets(self, commit: Commit, good: Goods) -> Iterator[tuple[str | None, list[Change]]]:
         """The changes since good commits on the line of first parents: the nearest ones, and where it begins."""
-        net: Entries = {}
+        net: Net = {}
         at: Commit | None = commit
         found = 0
         while at is not None:
             parent = at.first
             changes = self._checks.changes(parent, at.oid)
             for change in changes:
-                before, now = _sides(change)
-                net[change["path"]] = (before, net[change["path"]][1] if change["path"] in net else now)
+                net[change["path"]] = _joined(change, net.get(change["path"], change))
             is_start = parent is None or parent not in good
             if at is not commit and (is_start or (_sound(parent or "", good) and found < _GROUNDS)):
                 found += 1
