@@ -307,7 +307,7 @@ class Call:
         is_safe = known is not None and known.repeatable and not known.keyed
         self._is_safe = message.method != "tools/call" or is_safe
         self.is_lost = False
-        self.is_repeatable = message.method != "tools/call" or is_safe or has_key
+        self.is_repeatable = self._is_safe or has_key
         waits = message.tool is not None and arguments.get("wait") is True
         has_content = arguments.get("diff") is not None or arguments.get("path") is not None
         self.is_proposal = message.tool == CREATE_REVIEW and has_content

@@ -114,8 +114,7 @@ async def check_gate(services: Services, _caller: Caller, request: CheckGate) ->
         InvalidInput: Both or neither was sent, or a path is named twice.
         TooLarge: The approvals of these paths have too many paths.
     """
-    if request.here is not None:
-        await record.require_same(services, request.project, request.here)
+    await record.require_same(services, request.project, request.here)
     if (request.digest is None) == (request.changes is None):
         raise InvalidInput("Send either changes or digest.", field="changes")
     settings = await asyncio.to_thread(project_settings, services, request.project, "gate_exempt", "checks_on_tip")

@@ -44,7 +44,8 @@ def main(arguments: Sequence[str]) -> int:
         gate, line = None, f"Tandem: {error}"
     except Exception as error:  # noqa: BLE001 - the edge: a session must not be kept from starting
         gate, line = None, f"Tandem: the state of the gate cannot be found out: {error or type(error).__name__}"
-    lines = [line, _refreshed(_data_dir(arguments) or (gate.data_dir if gate is not None else None))]
+    stated = dict(zip(arguments[::2], arguments[1::2], strict=False)).get("--data-dir")
+    lines = [line, _refreshed(stated or (gate.data_dir if gate is not None else None))]
     told = "\n".join(filter(None, [" ".join(filter(None, lines)), *_waiting(folder, session)]))
     if told:
         sys.stdout.write(
@@ -59,11 +60,6 @@ def _waiting(folder: str, session: str | None) -> list[str]:
         return turn.waiting(folder, session)
     except Exception:  # noqa: BLE001 - as above
         return []
-
-
-def _data_dir(arguments: Sequence[str]) -> str | None:
-    found = arguments[arguments.index("--data-dir") + 1 :] if "--data-dir" in arguments else ()
-    return found[0] if found else None
 
 
 def _standing(gate: GateFile, arguments: Sequence[str]) -> str:
@@ -85,8 +81,7 @@ def _standing(gate: GateFile, arguments: Sequence[str]) -> str:
     try:
         with GateClient(gate, starts=True) as asker:
             asker.check_gate([])
-        if pending.waiting(gate.place):
-            pending.deliver(gate)
+        pending.deliver(gate)
     except Unreachable as error:
         return f"{said} {error}"
     except Refused as error:
