@@ -7,17 +7,17 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from tandem.bridge.credentials import Credentials, stated_token
-from tandem.bridge.http import HttpClient
+from tandem.bridge.credentials import stated_token
+from tandem.bridge.http import client_of
 from tandem.bridge.keys import without_secrets
 from tandem.bridge.location import locate
-from tandem.bridge.target import targets
 from tandem.core import platforms
 from tandem.errors import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tandem.bridge.http import HttpClient
     from tandem.bridge.target import HttpFailure
 
 
@@ -170,14 +170,7 @@ class BrokerLocator:
         found = self._location = locate(self._stated_url, self._folder)
         if found.url is None:
             return None
-        credentials = Credentials(found.data_dirs)
-        return HttpClient(
-            *targets(found.url),
-            credentials=credentials,
-            owner_dirs=found.owner_dirs,
-            proof_seconds=_PROOF_SECONDS,
-            asks_health=True,
-        )
+        return client_of(found, proof_seconds=_PROOF_SECONDS, asks_health=True)
 
     def _start_if_due(self) -> None:
         if self._starting is not None:

@@ -13,16 +13,17 @@ import _thread
 import select
 import time
 
-from tandem.bridge.credentials import REFUSED_STATUS, is_proven, new_nonce
+from tandem.bridge.credentials import REFUSED_STATUS, Credentials, is_proven, new_nonce
 from tandem.bridge.credentials import headers as bearing
 from tandem.bridge.reading import Reader, has_end
-from tandem.bridge.target import CONNECT_SECONDS, Aborted, HttpFailure, NotSent, ResponseLost, Stranger
+from tandem.bridge.target import CONNECT_SECONDS, Aborted, HttpFailure, NotSent, ResponseLost, Stranger, targets
 
 TYPE_CHECKING = False  # as in `credentials`
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from typing import Any
 
-    from tandem.bridge.credentials import Credentials
+    from tandem.bridge.location import BrokerLocation
     from tandem.bridge.target import Target
 
 PATIENCE_SECONDS = 30.0
@@ -421,6 +422,21 @@ class HttpClient:
             if connection.target is target and connection.is_quiet():
                 return connection
             connection.close()
+
+
+def client_of(broker: BrokerLocation, **limits: Any) -> HttpClient:
+    """Requests to a broker, with the token and the proof that are its own.
+
+    Args:
+        broker: Where it is.
+        limits: As `HttpClient` has them.
+
+    Raises:
+        NoToken: What the environment has for a token is none.
+        ValueError: The broker runs nowhere, or that is no URL.
+    """
+    credentials = Credentials(broker.data_dirs)
+    return HttpClient(*targets(broker.url or ""), credentials=credentials, owner_dirs=broker.owner_dirs, **limits)
 
 
 def quoted(text: str) -> str:

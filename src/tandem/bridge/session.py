@@ -10,12 +10,12 @@ import json
 import os
 import time
 
-from tandem.bridge.credentials import TOKEN_VARIABLE, Credentials, NoToken
-from tandem.bridge.http import Exchange, HttpClient, quoted
+from tandem.bridge.credentials import TOKEN_VARIABLE, NoToken
+from tandem.bridge.http import Exchange, client_of, quoted
 from tandem.bridge.operations import OPERATIONS
 from tandem.bridge.project import CREATE_REVIEW, needs_base_files, owner, with_base_files
 from tandem.bridge.submitted import REMEMBERED, remember
-from tandem.bridge.target import Aborted, HttpFailure, NotSent, ResponseLost, Stranger, targets
+from tandem.bridge.target import Aborted, HttpFailure, NotSent, ResponseLost, Stranger
 from tandem.core.closing import Closing
 from tandem.errors import ConfigInvalid, CursorExpired, InvalidInput, Unavailable, error_from
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
+    from tandem.bridge.http import HttpClient
     from tandem.bridge.location import BrokerLocation
 
     Condition = Callable[[dict[str, Any]], bool]
@@ -125,13 +126,7 @@ class Session(Closing):
         """
         if self._http is None:
             try:
-                self._http = HttpClient(
-                    *targets(self.url),
-                    silence_seconds=_ANSWER_SECONDS,
-                    credentials=Credentials(self.location.data_dirs),
-                    owner_dirs=self.location.owner_dirs,
-                    asks_health=True,
-                )
+                self._http = client_of(self.location, silence_seconds=_ANSWER_SECONDS, asks_health=True)
             except NoToken as error:
                 raise ConfigInvalid(str(error), setting=TOKEN_VARIABLE, origin="environment") from None
             except ValueError as error:

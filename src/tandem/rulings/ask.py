@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import time
 
-from tandem.bridge.credentials import REFUSED_CODE, Credentials, NoToken
-from tandem.bridge.http import Exchange, HttpClient
+from tandem.bridge.credentials import REFUSED_CODE, NoToken
+from tandem.bridge.http import Exchange, client_of
 from tandem.bridge.location import of_record
 from tandem.bridge.submitted import REMEMBERED, remember
-from tandem.bridge.target import HttpFailure, targets
+from tandem.bridge.target import HttpFailure
 from tandem.core.closing import Closing
 from tandem.rulings.broker_errors import Refused, Unreachable
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
+    from tandem.bridge.http import HttpClient
     from tandem.bridge.location import BrokerLocation
     from tandem.rulings.state import GateFile
 
@@ -137,13 +138,7 @@ class GateClient(Closing):
         if found.url is None:
             raise Unreachable(found, f"none runs on {found.data_dir}")
         try:
-            return HttpClient(
-                *targets(found.url),
-                silence_seconds=PATIENCE_SECONDS,
-                credentials=Credentials(found.data_dirs),
-                owner_dirs=found.owner_dirs,
-                proof_seconds=PATIENCE_SECONDS,
-            )
+            return client_of(found, silence_seconds=PATIENCE_SECONDS, proof_seconds=PATIENCE_SECONDS)
         except NoToken:
             raise
         except ValueError as error:
