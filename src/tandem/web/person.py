@@ -13,10 +13,10 @@ which only that person's browsers know, and counts under no other.
 from __future__ import annotations
 
 import base64
-import binascii
 import hmac
 import secrets
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
@@ -25,7 +25,6 @@ from starlette.responses import Response
 
 from tandem.contract.access import OWNER, Access
 from tandem.core.clock import MICROSECONDS, Clock
-from tandem.core.texts import storable_text
 from tandem.errors import Forbidden, InvalidInput
 from tandem.server.asgi.guard import is_local
 
@@ -113,7 +112,6 @@ class PersonCookie:
         """
         self._seal = seal
         self._clock = clock
-        self._with_logins = with_logins
         self._purpose = _WITH_LOGIN if with_logins else _NAME_ONLY
         # The owner's logins end with the broker, as the owner's token does: browsers go on sending their cookies to
         # the program on the port while it does not run, and nothing else would ever make this one void.
@@ -123,12 +121,8 @@ class PersonCookie:
         """Who asks; somebody without a name if the cookie is missing or not one of ours."""
         body, _, seal = request.cookies.get(COOKIE, "").rpartition(".")
         if body and hmac.compare_digest(seal.encode(), self._seal(f"{self._purpose} {body}").encode()):
-            try:
-                text = base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)).decode()
-            except (binascii.Error, UnicodeDecodeError):
-                text = ""
-            if text:
-                return self._parsed(text)
+            with suppress(ValueError):
+                return self._parsed(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)).decode())
         return fresh()
 
     def write(self, response: Response, person: Person, *, secure: bool) -> None:
@@ -158,17 +152,16 @@ class PersonCookie:
         return None if host.lower() == own else f"http://{own}"
 
     def _parsed(self, text: str) -> Person:
-        """What `_told` made."""
-        if not self._with_logins:
-            session, _, name = text.partition(" ")
-            return Person(name, session)
+        """What `_told` made.
+
+        Raises:
+            ValueError: It did not.
+        """
         session, since, access_id, name = text.split(" ", 3)
         known = {_NOBODY: "", self._owner_id: OWNER}.get(access_id, access_id)
         return Person(name, session, access_id=known, since=int(since))
 
     def _told(self, person: Person) -> str:
-        if not self._with_logins:
-            return f"{person.session} {person.name}"
         access_id = self._owner_id if person.access_id == OWNER else person.access_id or _NOBODY
         return f"{person.session} {person.since or self._now()} {access_id} {person.name}"
 
@@ -215,9 +208,7 @@ def checked_name(text: str) -> str:
         InvalidInput: It is empty, too long, or has characters that cannot be shown.
     """
     name = " ".join(text.split())
+    # What can be shown can be stored: neither NUL nor a lone surrogate is printable.
     if not name or len(name) > NAME_LENGTH or not name.isprintable():
         raise InvalidInput(f"Give a name of 1 to {NAME_LENGTH} visible characters.", field="name")
-    try:
-        return storable_text(name)
-    except ValueError:
-        raise InvalidInput("This name has characters that cannot be stored.", field="name") from None
+    return name

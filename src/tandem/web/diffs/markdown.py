@@ -33,6 +33,7 @@ from markupsafe import Markup
 from tandem.core.texts import is_too_much_markdown, loses_cells
 from tandem.web.diffs.code import code, escape, spelled
 from tandem.web.diffs.syntax import CLASSES, Budget, highlighted, language_named
+from tandem.webhooks.posting import kind_of
 
 _PARSE_SECONDS = 0.4
 _SECONDS_TOGETHER = 2.0
@@ -172,8 +173,6 @@ _NUMBERS = re.compile(r"[0-9a-fx.]+")
 # A name without a dot is one of the own network. The parser wrote names that are not ASCII as punycode.
 _NAME = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)+")
 _PORT = re.compile(r":[0-9]*$")
-_EMBEDDING = (0, 0x0064FF9B << 64)
-"""The bytes before the last four of an IPv6 address when these are one of IPv4: `::` and `64:ff9b::`."""
 
 
 def may_be_link(url: str) -> bool:
@@ -200,20 +199,13 @@ def _is_elsewhere(host: str) -> bool:
         OSError, ValueError: It is no host.
     """
     if host.startswith("["):
-        return _is_public(IPv6Address(host.removeprefix("[").removesuffix("]")))
+        return kind_of(IPv6Address(host.removeprefix("[").removesuffix("]"))) == "public"
     name = host.removesuffix(".")
     last = name.rpartition(".")[2]
     if _NUMBER.fullmatch(last):
         # As browsers read it: one to four numbers, decimal, octal or hexadecimal; the last fills the rest.
-        return bool(_NUMBERS.fullmatch(name)) and IPv4Address(inet_aton(name)).is_global
+        return bool(_NUMBERS.fullmatch(name)) and kind_of(IPv4Address(inet_aton(name))) == "public"
     return bool(_NAME.fullmatch(name)) and not name.endswith(_LOCAL_ENDS)
-
-
-def _is_public(address: IPv6Address) -> bool:
-    inside = address.ipv4_mapped or address.sixtofour
-    if inside is None and int(address) >> 32 in _EMBEDDING:
-        inside = IPv4Address(int(address) & 0xFFFFFFFF)
-    return address.is_global if inside is None else inside.is_global
 
 
 class _TooLongError(Exception):

@@ -103,17 +103,6 @@ LONGEST_LINE = 1_000
 """Characters of one line; a text with a longer one stays plain."""
 MOST_LINES = 4_000
 """Lines of one text; some lexers look from each line at all that follow."""
-CLASSES = {
-    "hk": "keywords",
-    "hf": "functions",
-    "ht": "types and tags",
-    "hs": "strings",
-    "hn": "numbers and constants",
-    "hc": "comments",
-    "ha": "attributes and decorators",
-    "hm": "preprocessor and headings",
-}
-"""The classes that highlighted words have, and their meaning."""
 MOST_MARKUP = 3_000_000
 """Characters of HTML, about, that the lines of one page come to at once."""
 
@@ -144,6 +133,9 @@ _CLASS_OF = (
     (Other.Inserted, "hs"),
     (Other.Deleted, "hk"),
 )
+CLASSES = frozenset(name for _, name in _CLASS_OF)
+"""The classes that highlighted words have: of keywords, functions, types and tags, strings, numbers and constants,
+comments, attributes and decorators, preprocessor and headings."""
 
 
 class TokenKind(NamedTuple):

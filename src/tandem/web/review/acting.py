@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from tandem.errors import CursorExpired, InvalidInput, OpenFindings, TandemError
 from tandem.pool.rules import readable
@@ -66,22 +66,19 @@ _VERDICTS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ConcurrentAction:
-    """One thing that somebody else did meanwhile.
+class Fact(NamedTuple):
+    """One thing that happened to a review.
 
     Attributes:
-        at: When, in ISO 8601.
         text: Who and what, in words.
+        at: When, in ISO 8601; None if that is not known.
     """
 
-    at: str
     text: str
+    at: str | None = None
 
 
-async def changes_since(
-    request: PageRequest, review_id: str, seen: str, matters: frozenset[str]
-) -> list[ConcurrentAction]:
+async def changes_since(request: PageRequest, review_id: str, seen: str, matters: frozenset[str]) -> list[Fact]:
     """What others did to a review after a cursor that matters for an act, oldest first.
 
     Args:
@@ -95,9 +92,9 @@ async def changes_since(
     try:
         found: AuditPage = await request.call("get_audit_log", review_id=review_id, cursor=seen, limit=_LIMIT)
     except (CursorExpired, InvalidInput):
-        return [ConcurrentAction("", "The log is not the one that this page was made from. Anything may be different.")]
+        return [Fact("The log is not the one that this page was made from. Anything may be different.")]
     return [
-        ConcurrentAction(event.at, told(event))
+        Fact(told(event), event.at)
         for event in found.events
         if event.kind in matters and event.actor != request.person.name
     ]
@@ -174,7 +171,7 @@ class FormResult:
     form: str = ""
     typed: Mapping[str, str] = field(default_factory=dict[str, str])
     error: TandemError | None = None
-    changes: Sequence[ConcurrentAction] = ()
+    changes: Sequence[Fact] = ()
     unseen: Sequence[Draft] = ()
 
     def text(self, form: str, name: str, otherwise: str = "") -> str:

@@ -5,20 +5,19 @@ It is for showing only, and needs no repository: a line of the original that nei
 
 from __future__ import annotations
 
-import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import accumulate, zip_longest
+from itertools import accumulate
 from typing import Any
 
-from tandem.git.hunks import FileDiff, Hunk, parse
+from tandem.git.hunks import FileDiff, Hunk, split_files
 from tandem.git.word_changes import CommonRun, common_runs
 from tandem.web.diffs.documents import compare
 from tandem.web.diffs.syntax import Budget
 from tandem.web.diffs.views import FileView, outline, views
 from tandem.web.review.view import ReviewView
 
-_FILE_START = re.compile(r"^(?=diff --git )", re.MULTILINE)
 _CONTEXT = 3
 _MOST_EDITS = 400
 
@@ -64,20 +63,15 @@ def between(first: str, second: str) -> tuple[FileDiff, ...]:
     left, right = _sections(first), _sections(second)
     changes: list[FileDiff] = []
     for key in sorted(left.keys() | right.keys()):
-        one, other = left.get(key), right.get(key)
-        if one is not None and other is not None and one[1] == other[1]:
-            continue
-        found = _file(None if one is None else one[0], None if other is None else other[0])
-        if found is not None:
+        (one, text), (other, other_text) = left.get(key, (None, "")), right.get(key, (None, ""))
+        if text != other_text and (found := _file(one, other)) is not None:
             changes.append(found)
     return tuple(changes)
 
 
 def _sections(diff: str) -> dict[str, tuple[FileDiff, str]]:
     """Each file by the path that it has in the original, with its part of the diff."""
-    texts = [text for text in _FILE_START.split(diff) if text.startswith("diff --git ")]
-    pairs = zip_longest(parse(diff), texts)
-    return {file.old_path or file.path: (file, text or "") for file, text in pairs if file is not None}
+    return {file.old_path or file.path: (file, text) for file, text in split_files(diff)}
 
 
 def _file(one: FileDiff | None, other: FileDiff | None) -> FileDiff | None:
@@ -170,9 +164,8 @@ def _cut(lines: Iterable[Signed], old: int, new: int) -> Iterator[Hunk]:
 
 
 def _hunk(lines: list[Signed], old: int, new: int) -> Hunk:
-    added = sum(1 for sign, _ in lines if sign == "+")
-    deleted = sum(1 for sign, _ in lines if sign == "-")
-    old_count, new_count = len(lines) - added, len(lines) - deleted
+    signs = Counter(sign for sign, _ in lines)
+    old_count, new_count = len(lines) - signs["+"], len(lines) - signs["-"]
     return Hunk(
         old_start=old if old_count else old - 1,
         old_count=old_count,
@@ -180,8 +173,8 @@ def _hunk(lines: list[Signed], old: int, new: int) -> Hunk:
         new_count=new_count,
         heading="",
         body=tuple(sign + line for sign, line in lines),
-        added=added,
-        deleted=deleted,
+        added=signs["+"],
+        deleted=signs["-"],
     )
 
 

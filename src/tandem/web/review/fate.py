@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import NamedTuple
 
 from tandem.gate.contract import CommitPage, CommitRecord
 from tandem.inbox.contract import Inbox
@@ -15,18 +14,12 @@ from tandem.reviews.answers import AuditPage, ReviewRow
 from tandem.reviews.rules import State
 from tandem.web.page import PageRequest
 from tandem.web.rendering import sentence
+from tandem.web.review.acting import Fact
 from tandem.web.review.view import ReviewView
 
 _SHORT = 7
 _MOST = 200
 _MOST_REVIEWERS = 10
-
-
-class Fact(NamedTuple):
-    """One thing that happened to a review, in words, and when."""
-
-    text: str
-    at: str | None = None
 
 
 async def facts_of(request: PageRequest, view: ReviewView) -> list[Fact]:

@@ -82,9 +82,8 @@ def as_lines(text: str, path: str) -> FileDiff:
     lines = text.split("\n")
     if lines[-1] == "":
         lines.pop()
-    body = tuple(f" {line}" for line in lines)
-    hunk = Hunk(1, len(body), 1, len(body), "", body, 0, 0)
-    return FileDiff(path, path, "modified", None, None, binary=False, hunks=(hunk,) if body else ())
+    hunks = (Hunk.unchanged(1, 1, lines),) if lines else ()
+    return FileDiff(path, path, "modified", None, None, binary=False, hunks=hunks)
 
 
 def payload(text: str) -> Mapping[str, Any]:
