@@ -21,7 +21,7 @@ from tandem.errors import ConfigInvalid, InvalidInput
 from tandem.setup import teaching
 from tandem.setup.edits.edit import Edit, MarkedBlock, TomlTable, WholeFile, at, content_of
 from tandem.setup.edits.json_edits import JsonItems, JsonMember, JsonText
-from tandem.setup.fresh_machine import unseen_in_login_shells
+from tandem.setup.fresh_machine import run_program, unseen_in_login_shells
 from tandem.setup.teaching import SERVER, ClientName
 
 BLOCK: Final = "review"
@@ -439,6 +439,4 @@ def version_of(program: str, seconds: float = _ANSWER_SECONDS) -> str:
         OSError: It cannot be started.
         SubprocessError: It does not end.
     """
-    asked = [program, "--version"]
-    done = subprocess.run(asked, capture_output=True, stdin=subprocess.DEVNULL, check=False, timeout=seconds)
-    return done.stdout.decode("utf-8", "replace")
+    return run_program([program, "--version"], seconds).stdout.decode("utf-8", "replace")

@@ -6,14 +6,25 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from tandem.bridge.location import BrokerLocation, locate
+from tandem.git.runner import Git
 from tandem.rulings.state import GateFile, HookRepository
 from tandem.setup.registration import Call, switch
 
 Repair = Callable[[], Awaitable[Any]]
 """Repairs the fault that was found; safe to run unasked. Raises a `TandemError` or an `OSError` when it cannot."""
+
+
+GIT: Final = Git(timeout_seconds=60.0)
+NOBODY: Final = {
+    "GIT_AUTHOR_NAME": "Tandem's doctor",
+    "GIT_AUTHOR_EMAIL": "doctor@localhost",
+    "GIT_COMMITTER_NAME": "Tandem's doctor",
+    "GIT_COMMITTER_EMAIL": "doctor@localhost",
+}
+"""Who makes the commits of checks."""
 
 
 class Unseen(Exception):

@@ -7,7 +7,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -20,15 +20,20 @@ _PROFILES: Final = {"zsh": (".zprofile",), "bash": (".bash_profile", ".bash_logi
 
 def identity_problem(folder: Path, environment: Mapping[str, str]) -> tuple[str, str] | None:
     """Why git does not know who commits in a folder, and the fix; None if it does."""
-    asked, plain = ["var", "GIT_COMMITTER_IDENT"], {**environment, "LC_ALL": "C"}
-    done = Git().run(asked, cwd=folder, environment=plain, accept=range(256))
-    if not done.status_code or not done.words:
+    said = complaint(folder, environment, "var", "GIT_COMMITTER_IDENT")
+    if not said:
         return None
-    why = done.words.splitlines()[-1].removeprefix("fatal: ")
+    why = said.splitlines()[-1].removeprefix("fatal: ")
     return (
         f"Git does not know who commits here (user.name, user.email), so each commit fails: {why}.",
         "git config --global user.name 'Your Name' && git config --global user.email you@example.com",
     )
+
+
+def complaint(folder: Path, environment: Mapping[str, str], *arguments: str) -> str:
+    """Git's error message, with the settings that the user has in a folder; empty if git succeeds."""
+    done = Git().run(arguments, cwd=folder, environment={**environment, "LC_ALL": "C"}, accept=range(256))
+    return done.words if done.status_code else ""
 
 
 def missing_program(environment: Mapping[str, str]) -> str | None:
@@ -58,12 +63,34 @@ def unseen_in_login_shells(program: str, environment: Mapping[str, str]) -> str 
         return None
     asked = [shell, "-l", "-c", f"command -v {Path(program).name}"]
     try:
-        done = subprocess.run(
-            asked, env=environment, capture_output=True, stdin=subprocess.DEVNULL, check=False, timeout=_SHELL_SECONDS
-        )
+        done = run_program(asked, _SHELL_SECONDS, env=environment)
     except (OSError, subprocess.SubprocessError):
         return None
     if done.returncode == 0:
         return None
     profile = next((name for name in names if (home / name).exists()), names[-1])
     return f"echo {shlex.quote(export_line(Path(program).parent))} >> ~/{profile}"
+
+
+def run_program(
+    command: Sequence[str],
+    seconds: float,
+    *,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    told: bytes = b"",
+) -> subprocess.CompletedProcess[bytes]:
+    """Run a program to its end; its output is in the answer.
+
+    Args:
+        command: The program and its arguments.
+        seconds: How long it may take.
+        cwd: Where it runs; None for here.
+        env: Its variables; None for ours.
+        told: Its standard input.
+
+    Raises:
+        OSError: It cannot be started.
+        SubprocessError: It does not end.
+    """
+    return subprocess.run(command, cwd=cwd, env=env, input=told, capture_output=True, check=False, timeout=seconds)

@@ -208,7 +208,7 @@ def checked_name(text: str) -> str:
         InvalidInput: It is empty, too long, or has characters that cannot be shown.
     """
     name = " ".join(text.split())
-    # What can be shown can be stored: neither NUL nor a lone surrogate is printable.
+    # Every such text can be stored, too: neither NUL nor a lone surrogate is printable.
     if not name or len(name) > NAME_LENGTH or not name.isprintable():
         raise InvalidInput(f"Give a name of 1 to {NAME_LENGTH} visible characters.", field="name")
     return name

@@ -28,12 +28,12 @@ from tandem.client import TandemClient
 from tandem.core import platforms
 from tandem.core.scratch import ScratchFolder
 from tandem.errors import Forbidden, TandemError, Unauthenticated
-from tandem.git.runner import Git, clean_environment
+from tandem.git.runner import clean_environment
 from tandem.settings.certificates import Certificate
 from tandem.settings.config import Settings, load_settings
 from tandem.settings.instance import tls_of
 from tandem.setup.background import ask, look, reach_broker
-from tandem.setup.finding import DoctorContext, Finding, Level, note, ok, problem, skipped
+from tandem.setup.finding import GIT, NOBODY, DoctorContext, Finding, Level, Unseen, note, ok, problem, skipped
 from tandem.setup.registration import Call
 
 _SECONDS = 5.0
@@ -333,25 +333,28 @@ def _not_found(program: str) -> Finding:
 
 async def check_webhooks(here: DoctorContext) -> list[Finding]:
     """Whether events arrive where a person wants them posted to."""
-    call = here.require_call()
-    try:
-        webhooks = (await call("list_webhooks", {}))["webhooks"]
-    except TandemError as error:
-        return [skipped("webhooks", f"The broker does not list its webhooks: {error.message}")]
+    webhooks = await _listed(here, "webhooks")
     troubled = [_undelivered(one) for one in webhooks if one["stopped"] or one["problem"]]
     return troubled or [ok("webhooks", f"What happens arrives at every webhook ({len(webhooks)}).")]
 
 
 async def check_mirrors(here: DoctorContext) -> list[Finding]:
     """Whether the broker can fetch the repositories that it keeps mirrors of."""
-    call = here.require_call()
-    try:
-        projects = (await call("list_projects", {}))["projects"]
-    except TandemError as error:
-        return [skipped("mirrors", f"The broker does not list its projects: {error.message}")]
-    mirrored = [one for one in projects if one.get("mirror")]
+    mirrored = [one for one in await _listed(here, "projects") if one.get("mirror")]
     troubled = [_unfetched(one) for one in mirrored if one["mirror"]["problem"]]
     return troubled or [ok("mirrors", f"Every mirror of a project can be fetched ({len(mirrored)}).")]
+
+
+async def _listed(here: DoctorContext, what: str) -> list[dict[str, Any]]:
+    """What a broker has of webhooks or projects.
+
+    Raises:
+        Unseen: It does not say.
+    """
+    try:
+        return (await here.require_call()(f"list_{what}", {}))[what]
+    except TandemError as error:
+        raise Unseen(f"The broker does not list its {what}: {error.message}") from error
 
 
 def _unfetched(project: Mapping[str, Any]) -> Finding:
@@ -404,8 +407,6 @@ _REVIEW_SECONDS: Final = 300.0
 _WAIT_SECONDS: Final = 10.0
 _UNDECIDED: Final = {"pending", "claimed", "in_review"}
 _LOOK: Final = "tandem reviewers list; tandem reviewers logs"
-_GIT: Final = Git(timeout_seconds=60.0)
-_NOBODY: Final = ("-c", "user.name=Tandem's doctor", "-c", "user.email=doctor@localhost")
 _DIFF: Final = """\
 diff --git a/try.txt b/try.txt
 --- a/try.txt
@@ -465,11 +466,11 @@ async def _decided(call: Call, project: str, review_id: str) -> dict[str, Any]:
 
 
 def _make_repository(folder: Path) -> None:
-    environment = clean_environment({}, isolated=True)
+    environment = clean_environment(NOBODY, isolated=True)
     (folder / "try.txt").write_text("This is a trial\n", "utf-8")
     for arguments in (
         ["init", "--quiet", "--template="],
         ["add", "try.txt"],
-        [*_NOBODY, "commit", "--quiet", "-m", "start"],
+        ["commit", "--quiet", "-m", "start"],
     ):
-        _GIT.run(arguments, cwd=folder, environment=environment)
+        GIT.run(arguments, cwd=folder, environment=environment)

@@ -22,6 +22,7 @@ from typing import Any, Final, cast
 
 from tandem.bridge.messages import as_object
 from tandem.errors import ConfigInvalid
+from tandem.rulings.state import HookRepository
 from tandem.setup import teaching
 from tandem.setup.clients import (
     CLIENTS,
@@ -30,7 +31,6 @@ from tandem.setup.clients import (
     FoundClient,
     Program,
     Site,
-    find_program,
     says,
     version_of,
 )
@@ -38,6 +38,7 @@ from tandem.setup.edits.changes import install
 from tandem.setup.edits.edit import TomlTable
 from tandem.setup.edits.json_edits import JsonMember
 from tandem.setup.finding import DoctorContext, Finding, note, ok, problem, skipped
+from tandem.setup.fresh_machine import run_program
 from tandem.setup.init import InitOptions, InitRecord, SetupPlan, load_record, plan_init
 from tandem.setup.teaching import ClientName
 
@@ -104,12 +105,17 @@ def _set_up(here: DoctorContext) -> InitRecord | None:
         return None
     if (known := load_record(Path(here.place.git_dir, "tandem"))) is not None:
         return known
-    site = Site(Path(here.place.top or here.place.git_dir), here.home, Program(("tandem",)), here.environment)
+    site = _site(here, here.place)
     places = ((one, _server_place(site, one)) for one in CLIENTS)
     clients = [one.name for one, at in places if at and at[0].is_relative_to(site.root) and says(at[0], *at[1])]
     has_hooks = any(_hook(site, one) for one in teaching.CLIENTS if one in clients)
     shared = load_record(Path(here.place.common_dir, "tandem")) or InitRecord()
     return replace(shared, gate=has_hooks, clients=tuple(clients)) if clients else None
+
+
+def _site(here: DoctorContext, place: HookRepository) -> Site:
+    """This working tree, with `tandem` on PATH."""
+    return Site(Path(place.top or place.git_dir), here.home, Program(("tandem",)), here.environment)
 
 
 def _differences(plan: SetupPlan) -> list[Finding]:
@@ -140,14 +146,7 @@ def _login(found: FoundClient, folder: Path) -> Finding | None:
     if not command:
         return note("login", f"{title} has no command that says whether it is logged in.", fix)
     try:
-        done = subprocess.run(
-            [found.program, *command],
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=False,
-            timeout=PROBE_SECONDS,
-        )
+        done = run_program([found.program, *command], PROBE_SECONDS, cwd=folder)
     except (OSError, subprocess.SubprocessError):
         return None
     said = (done.stdout + done.stderr).decode("utf-8", "replace")
@@ -179,8 +178,7 @@ async def check_agent_hooks(here: DoctorContext) -> list[Finding]:
         return [note("agent hooks", "The agents have no hooks, so they hear only from git.", "tandem init --gate")]
     here.require_call()
     here.require_program()
-    program = await asyncio.to_thread(find_program, here.environment)
-    site = Site(Path(here.place.top or gate.root), here.home, program, here.environment)
+    site = _site(here, here.place)
     names: list[ClientName] = [one for one in teaching.CLIENTS if one in before.clients]
     asked = [asyncio.to_thread(_fire, site, name) for name in names]
     codex = shutil.which("codex", path=site.environment.get("PATH")) if "codex" in names else None
@@ -200,15 +198,8 @@ def _fire(site: Site, client: ClientName) -> Finding | None:
     if command is None:
         return problem("agent hooks", f"{file} has no hook of Tandem's for {client}.", _INIT_GATE, file=file)
     try:
-        done = subprocess.run(
-            shlex.split(command),
-            cwd=site.root,
-            env=dict(site.environment),
-            input=json.dumps(_forbidden(site.root, client)).encode(),
-            capture_output=True,
-            check=False,
-            timeout=PROBE_SECONDS,
-        )
+        told = json.dumps(_forbidden(site.root, client)).encode()
+        done = run_program(shlex.split(command), PROBE_SECONDS, cwd=site.root, env=site.environment, told=told)
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         return problem("agent hooks", f"The hook of {client} cannot be run: {error}", _INIT_GATE)
     if done.returncode != _REFUSED or _MARK not in done.stderr:
@@ -278,7 +269,7 @@ async def check_servers(here: DoctorContext) -> list[Finding]:
         return []
     here.require_call()
     here.require_program()
-    site = Site(Path(here.place.top or here.place.git_dir), here.home, Program(("tandem",)), here.environment)
+    site = _site(here, here.place)
     clients = [one for one in CLIENTS if one.name in before.clients]
     return await asyncio.gather(*(asyncio.to_thread(_try_server, site, one) for one in clients))
 

@@ -17,13 +17,13 @@ from typing import Final
 from tandem.bridge.target import is_local
 from tandem.core.scratch import ScratchFolder
 from tandem.errors import TandemError, Unavailable
-from tandem.git.runner import Git, Output, clean_environment
+from tandem.git.runner import Output, clean_environment
 from tandem.rulings import git, liveness, planning
 from tandem.rulings.state import GateFile, HookRepository
 from tandem.settings import checks
 from tandem.settings.config import user_file
 from tandem.setup import gate_switch, githooks, registration, trust
-from tandem.setup.finding import DoctorContext, Finding, Repair, Unseen, note, ok, problem
+from tandem.setup.finding import GIT, NOBODY, DoctorContext, Finding, Repair, Unseen, note, ok, problem
 from tandem.setup.gate_status import gate_status
 from tandem.setup.gate_switch import GateOptions
 from tandem.setup.registration import Call, Origin
@@ -32,7 +32,6 @@ _AGAIN = "tandem gate on"
 _BY_PERSON = f"at a terminal, a person runs: {_AGAIN}"
 """Of a switch that is lost or off: what the gate held can only be judged by a person."""
 
-_GIT: Final = Git(timeout_seconds=60.0)
 _ANY_STATUS: Final = range(256)
 _MESSAGE: Final = "Tandem's doctor fires the hooks\n"
 _MARK: Final = "tandem: refused"
@@ -44,13 +43,6 @@ _OTHER_RECORD: Final = "differs from the record"
 
 _NAMES: Final = {"git commit": "prepare-commit-msg"}
 """The hook that has to refuse each action, where the two have different names."""
-
-_NOBODY: Final = {
-    "GIT_AUTHOR_NAME": "Tandem's doctor",
-    "GIT_AUTHOR_EMAIL": "doctor@localhost",
-    "GIT_COMMITTER_NAME": "Tandem's doctor",
-    "GIT_COMMITTER_EMAIL": "doctor@localhost",
-}
 
 
 async def check_project(here: DoctorContext) -> list[Finding]:
@@ -200,7 +192,7 @@ def _fire(gate: GateFile, *, with_commit: bool) -> dict[str, Output]:
         (folder / "repository" / "commondir").write_text(f"{gate.place.common_dir}\n", "utf-8")
         (folder / "message").write_text(_MESSAGE, "utf-8")
         variables = {
-            **_NOBODY,
+            **NOBODY,
             "GIT_DIR": str(folder / "repository"),
             "GIT_WORK_TREE": str(top),
             "GIT_INDEX_FILE": str(folder / "index"),
@@ -211,11 +203,11 @@ def _fire(gate: GateFile, *, with_commit: bool) -> dict[str, Output]:
         environment.pop("TANDEM_OVERRIDE", None)
 
         def made(*arguments: str, told: str = "") -> str:
-            output = _GIT.run(arguments, cwd=top, environment=environment, stdin=told.encode())
+            output = GIT.run(arguments, cwd=top, environment=environment, stdin=told.encode())
             return output.stdout.decode().strip()
 
         def fired(*arguments: str, told: str = "") -> Output:
-            return _GIT.run(arguments, cwd=top, environment=environment, stdin=told.encode(), accept=_ANY_STATUS)
+            return GIT.run(arguments, cwd=top, environment=environment, stdin=told.encode(), accept=_ANY_STATUS)
 
         if tip is not None:
             made("read-tree", tip)
@@ -227,7 +219,7 @@ def _fire(gate: GateFile, *, with_commit: bool) -> dict[str, Output]:
         # A push to a repository with other ids fails before any hook.
         ids = made("rev-parse", "--show-object-format")
         init = ["init", "--quiet", "--bare", "--template=", f"--object-format={ids}", away]
-        _GIT.run(init, cwd=folder, environment=clean_environment({}, isolated=True))
+        GIT.run(init, cwd=folder, environment=clean_environment({}, isolated=True))
         # Git asks this one in the middle of a transaction, which is then given up.
         update = f"start\nupdate {ref} {commit} {tip or '0' * len(commit)}\nprepare\nabort\n"
         found = {

@@ -20,7 +20,7 @@ from tandem.settings.config import Ignored, load_settings
 from tandem.settings.instance import LAST_RUN_FILE, LOCK_FILE, RUNTIME_FILE, LastRun
 from tandem.setup.clients import find_program
 from tandem.setup.finding import DoctorContext, Finding, note, ok, problem
-from tandem.setup.fresh_machine import export_line, identity_problem
+from tandem.setup.fresh_machine import complaint, export_line, identity_problem
 from tandem.setup.service import find_service
 
 _FREE_BYTES = 200_000_000
@@ -67,7 +67,9 @@ def _git(here: DoctorContext) -> list[Finding]:
     if here.place is not None and (trouble := unusable(here.place)) is not None:
         here.obstacle = "git cannot work in it"
         return [found, problem("git", *trouble)]
-    if here.place is not None and "dubious ownership" in _said(here, "rev-parse", "--git-dir"):
+    if here.place is not None and "dubious ownership" in complaint(
+        here.folder, here.environment, "rev-parse", "--git-dir"
+    ):
         here.is_foreign, here.obstacle = True, "git refuses to work in it"
         top = here.place.top or here.place.git_dir
         fix = f"git config --global --add safe.directory {shlex.quote(top)}"
@@ -93,12 +95,6 @@ def _unread(here: DoctorContext) -> Path | None:
     usual = Path(here.environment.get("XDG_CONFIG_HOME") or here.home / ".config", "git", "config")
     files = [Path(named)] if named else [here.home / ".gitconfig", usual]
     return next((file for file in files if file.exists() and not os.access(file, os.R_OK)), None)
-
-
-def _said(here: DoctorContext, *arguments: str) -> str:
-    """Git's error message, with the settings that the user has in this folder; empty if git succeeds."""
-    done = Git().run(arguments, cwd=here.folder, environment={**here.environment, "LC_ALL": "C"}, accept=range(256))
-    return done.words if done.status_code else ""
 
 
 async def check_settings(here: DoctorContext) -> list[Finding]:
