@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tandem.errors import ConfigInvalid
-from tandem.setup.edits.changes import diff, plan
-from tandem.setup.edits.edit import Edit, MarkedBlock, TomlTable
+from tandem.setup.edits.changes import Edit, diff, plan
+from tandem.setup.edits.edit import MarkedBlock, TomlTable
 from tandem.setup.edits.json_edits import JsonItems, JsonMember
 from tests.commandline import git
 from tests.repository.trees import SERVER, TABLE, Tree

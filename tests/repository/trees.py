@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tandem.setup.edits.changes import Manifest, install, plan
-from tandem.setup.edits.edit import Edit, MarkedBlock, TomlTable, WholeFile
+from tandem.setup.edits.changes import Edit, Manifest, install, plan
+from tandem.setup.edits.edit import MarkedBlock, TomlTable, WholeFile
 from tandem.setup.edits.json_edits import JsonItems, JsonMember
 
 SERVER = {"command": "tandem", "args": ["mcp"]}

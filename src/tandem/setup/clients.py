@@ -19,7 +19,8 @@ from typing import Any, Final, Literal
 
 from tandem.errors import ConfigInvalid, InvalidInput
 from tandem.setup import teaching
-from tandem.setup.edits.edit import Edit, MarkedBlock, TomlTable, WholeFile, at, content_of
+from tandem.setup.edits.changes import Edit
+from tandem.setup.edits.edit import MarkedBlock, TomlTable, WholeFile, at, content_of
 from tandem.setup.edits.json_edits import JsonItems, JsonMember, JsonText
 from tandem.setup.fresh_machine import run_program, unseen_in_login_shells
 from tandem.setup.teaching import SERVER, ClientName
@@ -51,7 +52,6 @@ _GSD_BANNER: Final = "# GSD Agent Configuration"
 
 _OPENCODE_SCHEMA: Final = "https://opencode.ai/config.json"
 
-_SHARED_INSTRUCTIONS: Final = "AGENTS.md"
 _IMPORTS_SHARED: Final = re.compile(rb"^@(?:\./)?AGENTS\.md[ \t]*\r?$", re.MULTILINE)
 
 _ANSWER_SECONDS: Final = 60.0
@@ -140,17 +140,15 @@ class AgentClient:
         name: As on the command line.
         title: As people call it.
         programs: Its names on PATH.
-        folder: Its configuration folder below the home folder.
         edits: Its MCP server and permissions, all in the project.
-        notes: What a person has to know or do, a sentence or two each.
+        note: What a person has to know or do; empty if nothing.
     """
 
     name: ClientName
     title: str
     programs: tuple[str, ...]
-    folder: str
     edits: Callable[[Site], list[Edit]]
-    notes: Callable[[Site], list[str]]
+    note: Callable[[Site], str]
 
 
 def _claude_edits(site: Site) -> list[Edit]:
@@ -164,13 +162,13 @@ def _claude_edits(site: Site) -> list[Edit]:
     ]
 
 
-def _claude_notes(site: Site) -> list[str]:
+def _claude_note(site: Site) -> str:
     # Beside the configuration folder by default, in it where a variable names one.
     moved = site.environment.get("CLAUDE_CONFIG_DIR")
     state = site.file("user", ".claude/.claude.json") if moved else site.home / ".claude.json"
     if says(state, "projects", str(site.root), "hasTrustDialogAccepted") is True:
-        return []
-    return ["Claude Code connects to the server once you have trusted this folder: start claude here and say yes."]
+        return ""
+    return "Claude Code connects to the server once you have trusted this folder: start claude here and say yes."
 
 
 def _codex_edits(site: Site) -> list[Edit]:
@@ -192,11 +190,11 @@ def _codex_edits(site: Site) -> list[Edit]:
     return [TomlTable(site.root / ".codex/config.toml", ("mcp_servers", SERVER), table, (_GSD_BANNER,))]
 
 
-def _codex_notes(site: Site) -> list[str]:
+def _codex_note(site: Site) -> str:
     if says(site.file("user", ".codex/config.toml"), "projects", str(site.root), "trust_level") == "trusted":
-        return []
+        return ""
     note = "Codex reads .codex/config.toml once this project is trusted: start codex here and say yes."
-    return [f"{note} Until then it warns of untrusted configuration, and has no {SERVER} tools."]
+    return f"{note} Until then it warns of untrusted configuration, and has no {SERVER} tools."
 
 
 def _gemini_edits(site: Site) -> list[Edit]:
@@ -205,12 +203,12 @@ def _gemini_edits(site: Site) -> list[Edit]:
     return [JsonMember(site.root / ".gemini/settings.json", ("mcpServers", SERVER), server)]
 
 
-def _gemini_notes(site: Site) -> list[str]:
+def _gemini_note(site: Site) -> str:
     trusted = says(site.file("user", ".gemini/trustedFolders.json"), str(site.root))
     off = says(site.file("user", ".gemini/settings.json"), "security", "folderTrust", "enabled") is False
     if off or trusted == "TRUST_FOLDER":
-        return []
-    return ["Gemini CLI connects to the server once this folder is trusted: start gemini here and say yes."]
+        return ""
+    return "Gemini CLI connects to the server once this folder is trusted: start gemini here and say yes."
 
 
 def _opencode_edits(site: Site) -> list[Edit]:
@@ -231,12 +229,12 @@ def _opencode_edits(site: Site) -> list[Edit]:
     return edits
 
 
-def _opencode_notes(site: Site) -> list[str]:
+def _opencode_note(site: Site) -> str:
     rule = says(_opencode_file(site), "permission")
     if not isinstance(rule, str) or rule == "allow":
-        return []
+        return ""
     note = f"OpenCode asks before it uses a tool ('permission' is '{rule}' in {_opencode_file(site).name}): to let it"
-    return [f'{note} use ours, write it as {{"*": "{rule}", "{SERVER}_*": "allow"}}.']
+    return f'{note} use ours, write it as {{"*": "{rule}", "{SERVER}_*": "allow"}}.'
 
 
 def _opencode_file(site: Site) -> Path:
@@ -254,20 +252,20 @@ def _cursor_edits(site: Site) -> list[Edit]:
     ]
 
 
-def _cursor_notes(_: Site) -> list[str]:
+def _cursor_note(_: Site) -> str:
     # Cursor keeps its approvals where no other program can look.
     note = f"Cursor asks before it starts a project's server: enable {SERVER} in its settings under MCP, or with"
-    return [f"{note} 'cursor-agent mcp enable {SERVER}'. Its editor keeps a list of its own of what runs unasked."]
+    return f"{note} 'cursor-agent mcp enable {SERVER}'. Its editor keeps a list of its own of what runs unasked."
 
 
 CLIENTS: Final = (
-    AgentClient("claude", "Claude Code", ("claude",), ".claude", _claude_edits, _claude_notes),
-    AgentClient("codex", "Codex", ("codex",), ".codex", _codex_edits, _codex_notes),
-    AgentClient("gemini", "Gemini CLI", ("gemini",), ".gemini", _gemini_edits, _gemini_notes),
-    AgentClient("opencode", "OpenCode", ("opencode",), ".config/opencode", _opencode_edits, _opencode_notes),
-    AgentClient("cursor", "Cursor", ("cursor-agent", "cursor"), ".cursor", _cursor_edits, _cursor_notes),
+    AgentClient("claude", "Claude Code", ("claude",), _claude_edits, _claude_note),
+    AgentClient("codex", "Codex", ("codex",), _codex_edits, _codex_note),
+    AgentClient("gemini", "Gemini CLI", ("gemini",), _gemini_edits, _gemini_note),
+    AgentClient("opencode", "OpenCode", ("opencode",), _opencode_edits, _opencode_note),
+    AgentClient("cursor", "Cursor", ("cursor-agent", "cursor"), _cursor_edits, _cursor_note),
 )
-NAMES: Final = tuple(client.name for client in CLIENTS)
+NAMES: Final = teaching.CLIENTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,7 +294,7 @@ def find_clients(site: Site) -> list[FoundClient]:
     found: list[FoundClient] = []
     for client in CLIENTS:
         programs = (shutil.which(program, path=path) for program in client.programs)
-        folder = site.file("user", client.folder)
+        folder = site.file("user", teaching.folder_of(client.name))
         program = next(filter(None, programs), None)
         found.append(FoundClient(client, program, str(folder) if folder.is_dir() else None))
     return found
@@ -347,7 +345,7 @@ def setup_for(clients: Iterable[AgentClient], site: Site, *, gate: bool) -> Clie
             setup.project.append(block)
         for file in teaching.files(client.name):
             by_scope[file.scope].append(WholeFile(site.file(file.scope, file.path), file.text))
-        setup.notes += client.notes(site)
+        setup.notes += filter(None, [client.note(site)])
         if gate:
             command = (*site.program.words, "hook")
             for entry in teaching.hooks(client.name, command):
@@ -360,7 +358,7 @@ def setup_for(clients: Iterable[AgentClient], site: Site, *, gate: bool) -> Clie
 
 def _block_file(client: AgentClient, site: Site) -> Path:
     """The file for the block: AGENTS.md where the client's own file imports that one, or it would be read twice."""
-    own, shared = site.root / teaching.BLOCK_FILES[client.name], site.root / _SHARED_INSTRUCTIONS
+    own, shared = site.root / teaching.block_file(client.name), site.root / teaching.SHARED_FILE
     return shared if own != shared and _IMPORTS_SHARED.search(content_of(own) or b"") else own
 
 

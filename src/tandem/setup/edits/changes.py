@@ -17,27 +17,25 @@ import shlex
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
-from pydantic import TypeAdapter
+from pydantic import Field, TypeAdapter
 
 from tandem.core import platforms
 from tandem.core.atomic_dirs import Installation, turn
 from tandem.core.files import FRESH
 from tandem.errors import ConfigInvalid, Unavailable
-from tandem.setup.edits.edit import BOM, Edit, MarkedBlock, TomlTable, WholeFile, content_of, located
+from tandem.setup.edits.edit import BOM, MarkedBlock, TomlTable, WholeFile, content_of, located
 from tandem.setup.edits.json_edits import JsonItems, JsonMember
 
 _VERSION: Final = 2
-_KINDS: Final[dict[str, Any]] = {
-    "json_member": JsonMember, "json_items": JsonItems, "toml_table": TomlTable, "marked_block": MarkedBlock,
-    "whole_file": WholeFile,
-}  # fmt: skip
 _PATIENCE_SECONDS = 10.0
 _EMPTY: Final = {"", "{}"}
 CHANGED: Final = "changed"
+
+Edit = JsonMember | JsonItems | TomlTable | MarkedBlock | WholeFile
+_EDIT: Final[TypeAdapter[Edit]] = TypeAdapter(Annotated[Edit, Field(discriminator="kind")])
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +53,13 @@ class EditRecord:
     @classmethod
     def of(cls, edit: Edit, owner: str) -> EditRecord:
         """An edit that one owner wants."""
-        kind = next(kind for kind, one in _KINDS.items() if isinstance(edit, one))
-        facts = {name: value for name, value in vars(edit).items() if name != "path"}
+        facts = {"kind": edit.kind} | {name: value for name, value in vars(edit).items() if name != "path"}
         # As it will be read again: tuples are lists in JSON.
-        return cls(json.loads(json.dumps({"kind": kind, **facts})), (owner,))
+        return cls(json.loads(json.dumps(facts)), (owner,))
 
     def on(self, path: Path) -> Edit:
         """The edit, for a file."""
-        edit: Edit = _reader(self.edit["kind"]).validate_python({**self.edit, "path": path})
-        return edit
+        return _EDIT.validate_python({**self.edit, "path": path})
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,11 +307,6 @@ def _takes_place(edit: dict[str, Any], new: Iterable[EditRecord]) -> bool:
 
 def _digest(content: bytes | None) -> str:
     return "" if content is None else hashlib.sha256(content).hexdigest()
-
-
-@cache
-def _reader(kind: str) -> TypeAdapter[Any]:
-    return TypeAdapter(_KINDS[kind])
 
 
 def _read(facts: Any) -> FileRecord:

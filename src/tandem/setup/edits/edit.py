@@ -12,7 +12,7 @@ import re
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Protocol, cast
+from typing import Any, Final, Literal, NamedTuple, cast
 
 from tandem.errors import ConfigInvalid
 
@@ -22,6 +22,12 @@ BOM: Final = "\ufeff"
 class Edited(NamedTuple):
     """A file after an edit was put in or cut out.
 
+    Every edit is a value of a `path` and of one thing of ours in that file; equal ones put the same thing into the same
+    place. `put` puts it into a file, and leaves the same bytes if it is there, or if its place is taken. `cut` takes it
+    out of a file that others changed since, and leaves the same bytes if somebody changed that very part; `before` is
+    the file's content without our parts when we last wrote it. Both take None for no file, and raise `ConfigInvalid`,
+    which names the file and the place, where it does not have its format.
+
     Attributes:
         content: The file.
         remark: What a person should know, such as that the place is taken; empty if nothing.
@@ -29,38 +35,6 @@ class Edited(NamedTuple):
 
     content: bytes
     remark: str = ""
-
-
-class Edit(Protocol):
-    """One thing of ours in one file. Edits are values: equal ones put the same thing into the same place."""
-
-    @property
-    def path(self) -> Path:
-        """The file, absolute."""
-        ...
-
-    def put(self, content: bytes | None) -> Edited:
-        """Put our part into a file; the same bytes if it is there, or if its place is taken.
-
-        Args:
-            content: The file; None if there is none.
-
-        Raises:
-            ConfigInvalid: The file does not have its format; names the file and the place.
-        """
-        ...
-
-    def cut(self, content: bytes, before: bytes | None) -> Edited:
-        """Cut our part out of a file that others changed since; the same bytes if somebody changed that very part.
-
-        Args:
-            content: The file.
-            before: Its content without our parts when we last wrote it; None if there was none.
-
-        Raises:
-            ConfigInvalid: The file does not have its format; names the file and the place.
-        """
-        ...
 
 
 def unusable(path: Path, problem: str, *, line: int | None = None, column: int | None = None) -> ConfigInvalid:
@@ -167,9 +141,10 @@ class MarkedBlock:
     path: Path
     name: str
     text: str
+    kind: Literal["marked_block"] = "marked_block"
 
     def put(self, content: bytes | None) -> Edited:
-        """As in `Edit`.
+        """As in `Edited`.
 
         Raises:
             ConfigInvalid: The end of the block is missing.
@@ -185,7 +160,7 @@ class MarkedBlock:
         return Edited(_encoded(text[: found.start()] + block + text[found.end() :]))
 
     def cut(self, content: bytes, before: bytes | None) -> Edited:
-        """As in `Edit`."""
+        """As in `Edited`."""
         text = self._decoded(content)
         found = self._span().search(text)
         if found is None:
@@ -234,9 +209,10 @@ class TomlTable:
     name: tuple[str, ...]
     text: str
     above: tuple[str, ...] = ()
+    kind: Literal["toml_table"] = "toml_table"
 
     def put(self, content: bytes | None) -> Edited:
-        """As in `Edit`."""
+        """As in `Edited`."""
         text = decoded(self.path, content)
         data = self._parsed(text)
         there = at(data, self.name)
@@ -246,7 +222,7 @@ class TomlTable:
         return Edited(_encoded(_with_lines(text, self._place(text), self.text)))
 
     def cut(self, content: bytes, before: bytes | None) -> Edited:
-        """As in `Edit`."""
+        """As in `Edited`."""
         text = decoded(self.path, content)
         if at(self._parsed(text), self.name) is None:
             return Edited(content)
@@ -301,16 +277,17 @@ class WholeFile:
 
     path: Path
     text: str = ""
+    kind: Literal["whole_file"] = "whole_file"
 
     def put(self, content: bytes | None) -> Edited:
-        """As in `Edit`."""
+        """As in `Edited`."""
         if content is None:
             return Edited(self.text.encode())
         remark = f"{self.path} is there already with another content, and was left as it is"
         return Edited(content, "" if self._is(content) else remark)
 
     def cut(self, content: bytes, before: bytes | None) -> Edited:
-        """As in `Edit`."""
+        """As in `Edited`."""
         if self._is(content):
             return Edited(before or b"")
         return Edited(content, f"{self.path} was changed since, and stays; delete it if it is not needed")

@@ -10,7 +10,7 @@ import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast
 
 from tandem.setup.edits.edit import BOM, Edited, decoded, newline_of, same, unusable
 
@@ -56,9 +56,10 @@ class JsonMember:
     keys: tuple[str, ...]
     value: Any
     replaces: bool = False
+    kind: Literal["json_member"] = "json_member"
 
     def put(self, content: bytes | None) -> Edited:
-        """As in `Edit`."""
+        """As in `Edited`."""
         document = JsonText(self.path, content)
         found = document.find(self.keys)
         if found is None:
@@ -73,7 +74,7 @@ class JsonMember:
         return Edited(content or b"", remark)
 
     def cut(self, content: bytes, before: bytes | None) -> Edited:
-        """As in `Edit`."""
+        """As in `Edited`."""
         document, earlier = JsonText(self.path, content), JsonText(self.path, before)
         found, was = document.find(self.keys), earlier.find(self.keys)
         if found is None:
@@ -98,9 +99,10 @@ class JsonItems:
     path: Path
     keys: tuple[str, ...]
     items: tuple[Any, ...]
+    kind: Literal["json_items"] = "json_items"
 
     def put(self, content: bytes | None) -> Edited:
-        """As in `Edit`."""
+        """As in `Edited`."""
         document = JsonText(self.path, content)
         array = document.find(self.keys)
         if array is None:
@@ -112,7 +114,7 @@ class JsonItems:
         return Edited(document.content)
 
     def cut(self, content: bytes, before: bytes | None) -> Edited:
-        """As in `Edit`."""
+        """As in `Edited`."""
         document, earlier = JsonText(self.path, content), JsonText(self.path, before)
         array, was = document.find(self.keys), earlier.find(self.keys)
         if array is None:

@@ -33,23 +33,8 @@ REVIEW_DESCRIPTION: Final = "Have the present change reviewed through Tandem, an
 STATUS_DESCRIPTION: Final = "Say where Tandem's reviews and its gate stand in this repository."
 _REVIEW_HINT: Final = "[what the change is for]"
 
-BLOCK_FILES: Final[dict[ClientName, str]] = {
-    "claude": "CLAUDE.md",
-    "codex": "AGENTS.md",
-    "gemini": "GEMINI.md",
-    "opencode": "AGENTS.md",
-    "cursor": "AGENTS.md",
-}
-"""The file at the project's root that each client reads at the start of every session."""
-
-# The user's own: GSD looks for `global:tandem-review` there, and a linked working tree has it too.
-_SKILL_FOLDERS: Final[dict[ClientName, str]] = {
-    "claude": ".claude/skills",
-    "codex": ".codex/skills",
-    "gemini": ".gemini/skills",
-    "opencode": ".config/opencode/skills",
-    "cursor": ".cursor/skills",
-}
+SHARED_FILE: Final = "AGENTS.md"
+_OWN_FILES: Final[dict[ClientName, str]] = {"claude": "CLAUDE.md", "gemini": "GEMINI.md"}
 # Codex has no commands of its own any more: a skill is called by its name, `$tandem-status`.
 _COMMANDS: Final[dict[ClientName, str]] = {
     "claude": ".claude/commands/tandem/{}.md",
@@ -107,9 +92,20 @@ class TeachingFile:
     scope: Literal["project", "user"]
 
 
+def block_file(client: ClientName) -> str:
+    """The file at the project's root that a client reads at the start of every session."""
+    return _OWN_FILES.get(client, SHARED_FILE)
+
+
+def folder_of(client: ClientName) -> str:
+    """A client's configuration folder below the home folder."""
+    return ".config/opencode" if client == "opencode" else f".{client}"
+
+
 def files(client: ClientName) -> tuple[TeachingFile, ...]:
     """The skill and the commands of a client."""
-    folder = _SKILL_FOLDERS[client]
+    # The user's own: GSD looks for `global:tandem-review` there, and a linked working tree has it too.
+    folder = f"{folder_of(client)}/skills"
     found = [TeachingFile(f"{folder}/{SKILL}/SKILL.md", skill(), "user")]
     commands = _COMMANDS.get(client)
     if commands is None:
