@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from tandem.core.clock import MICROSECONDS
 from tandem.cycles import queries as cycles
+from tandem.cycles.rules import Cycle
 from tandem.retention import queries
 from tandem.retention.queries import BLANK, Closed, Kind, without_contents
 from tandem.reviews import queries as reviews
 from tandem.reviews.context import Services
 from tandem.reviews.reading import close_in
-from tandem.reviews.rules import State
+from tandem.reviews.rules import Review, State
 from tandem.reviews.writing import change_review
 from tandem.store import events, log
 from tandem.store.base import Unit
@@ -79,22 +80,11 @@ async def _sweep(
 def _of_review(unit: Unit, found: Closed, now_us: int) -> int:
     """Take one review's contents; the number of the newest event that lost its own, 0 if none did."""
     before = reviews.get(unit, found.id, lock=True)
-    if (before.state, before.event_seq, before.removed_at) != (State.CLOSED, found.event_seq, None):
-        return 0
-    left = _left(unit, found.id)
+    left = _left(unit, found, before) if before.state == State.CLOSED else []
     if not left:
         return 0
-    named = queries.blank_rows(unit, queries.REVIEWS, found.id)
-    change_review(
-        unit,
-        before,
-        before._replace(**BLANK["reviews"], updated_at=now_us, removed_at=now_us, removed_seq=before.event_seq),
-        actor="broker",
-        kind=EventKind.CONTENTS_REMOVED,
-        data=_facts(left),
-    )
-    queries.delete_contents(unit, named)
-    return before.event_seq
+    after = before._replace(**BLANK["reviews"], updated_at=now_us, removed_at=now_us, removed_seq=before.event_seq)
+    return _take(unit, queries.REVIEWS, left, before, partial(change_review, unit, before, after))
 
 
 def _of_cycle(services: Services, unit: Unit, found: Closed, now_us: int) -> int:
@@ -103,29 +93,29 @@ def _of_cycle(services: Services, unit: Unit, found: Closed, now_us: int) -> int
     The reviews of its hand-offs are never closed: they end here, and lose the same texts when it is their turn.
     """
     before = cycles.find(unit, found.id, lock=True)
-    if before is None or (before.event_seq, before.removed_at) != (found.event_seq, None):
-        return 0
-    left = _left(unit, before.subject)
-    if not left:
+    left = [] if before is None else _left(unit, found, before)
+    if before is None or not left:
         return 0
     for review_id in sorted({one.review_id for one in cycles.list_handoffs(unit, found.id) if one.review_id}):
         close_in(unit, services, reviews.get(unit, review_id, lock=True), "broker", "Its cycle was archived long ago.")
-    named = queries.blank_rows(unit, queries.CYCLES, found.id)
-    cycles.change(
-        unit,
-        before,
-        before._replace(updated_at=now_us, removed_at=now_us, removed_seq=before.event_seq),
-        actor="broker",
-        kind=EventKind.CONTENTS_REMOVED,
-        data=_facts(left),
-    )
+    after = before._replace(updated_at=now_us, removed_at=now_us, removed_seq=before.event_seq)
+    return _take(unit, queries.CYCLES, left, before, partial(cycles.change, unit, before, after))
+
+
+def _take(unit: Unit, kind: Kind, left: list[Event], before: Review | Cycle, change: Callable[..., object]) -> int:
+    """Take the contents from the rows of one, and write what became of it; the number of its newest event before."""
+    named = queries.blank_rows(unit, kind, before.id)
+    facts = {"events": len(left), "last": left[-1].seq, "chain": log.content_chain(left)}
+    change(actor="broker", kind=EventKind.CONTENTS_REMOVED, data=facts)
     queries.delete_contents(unit, named)
     return before.event_seq
 
 
-def _left(unit: Unit, subject: str) -> list[Event]:
-    """Take the contents from a subject's events; returns the emptied events, none if they keep theirs."""
-    history = events.list_after(unit, 0, _EVENT_LIMIT + 1, subject=subject)
+def _left(unit: Unit, found: Closed, before: Review | Cycle) -> list[Event]:
+    """Take the contents from the events of one; returns the emptied events, none if they keep theirs."""
+    if (before.event_seq, before.removed_at) != (found.event_seq, None):
+        return []
+    history = events.list_after(unit, 0, _EVENT_LIMIT + 1, subject=before.subject)
     # Of events from before hashes were keyed, a checkpoint vouches for every word.
     if len(history) > _EVENT_LIMIT or history[0].seq < events.read_head(unit).keyed_from:
         return []
@@ -134,7 +124,3 @@ def _left(unit: Unit, subject: str) -> list[Event]:
         queries.blank_event(unit, event)
     keep_content(unit, "")
     return left
-
-
-def _facts(left: list[Event]) -> dict[str, Any]:
-    return {"events": len(left), "last": left[-1].seq, "chain": log.content_chain(left)}
