@@ -20,20 +20,17 @@ from tandem.cli.terminal import Exit, progress, say, show, show_data, tell
 from tandem.core.scratch import ScratchFolder, sweep
 from tandem.core.secret_key import Tokens, find
 from tandem.data import copies
-from tandem.errors import NotFound
 from tandem.present.text import Text
 from tandem.schema import UNCHANGED
 from tandem.settings.config import Settings, load_settings, masked
 from tandem.store.engine import make_store
 from tandem.store.log import HELP, Record
-from tandem.store.sqlite_file import DatabaseFile
 
 if TYPE_CHECKING:
     from tandem.audit.audit import AuditReport
     from tandem.data.copies import Copied
 
 _STANDARD = "-"
-_SQLITE = "sqlite:///"
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +241,7 @@ async def verified(
         Unavailable: It cannot be reached.
         ConfigInvalid: It is not of this version of Tandem.
     """
-    _ensure_there(settings)
+    copies.refuse_missing(settings.database)
     key = find(settings.secret_key)
     record = Record(settings.data_dir, masked("database_url", settings.database))
     return await audit.verify(
@@ -254,13 +251,6 @@ async def verified(
         progress=progress,
         seconds=seconds,
     )
-
-
-def _ensure_there(settings: Settings) -> None:
-    """An audit must not make the database that it looks for."""
-    file = settings.database.removeprefix(_SQLITE)
-    if file != settings.database and DatabaseFile(Path(file)).is_missing():
-        raise NotFound(f"There is no database at {file}. Name its folder with --data-dir.", path=file)
 
 
 @contextmanager

@@ -245,11 +245,20 @@ async def _fill(store: Store, file: Path, name: str, told: Told, epoch: str | No
         ) from exc
 
 
+def refuse_missing(url: str) -> None:
+    """Insist that a SQLite database is there: to look for it must not make it.
+
+    Raises:
+        NotFound: It is not.
+    """
+    file = url.removeprefix(_SQLITE)
+    if file != url and DatabaseFile(Path(file)).is_missing():
+        raise NotFound(f"There is no database at {file}. Name its folder with --data-dir.", path=file)
+
+
 async def _dump(url: str, file: Path, *, compress: bool, told: Told) -> portable.Header:
     """Write all that a database has in one snapshot into a file of this user's."""
-    path = Path(url.removeprefix(_SQLITE))
-    if url.startswith(_SQLITE) and DatabaseFile(path).is_missing():
-        raise NotFound(f"There is no database at {path}. Name its folder with --data-dir.", path=str(path))
+    refuse_missing(url)
 
     def work(unit: Unit) -> portable.Header:
         try:
