@@ -16,6 +16,7 @@ import os
 import shlex
 import stat
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -374,11 +375,9 @@ def _backups(hook: Path) -> list[Path]:
 
 
 def _remove_if_empty(folder: Path) -> None:
-    try:
+    # Else it holds what others put there, or is gone.
+    with suppress(OSError):
         folder.rmdir()
-    except OSError:
-        # It holds what others put there, or is gone.
-        return
 
 
 def _append_config(place: HookRepository, block: str) -> str:

@@ -14,6 +14,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
@@ -122,10 +123,7 @@ async def _silence(here: DoctorContext, meant: BrokerLocation, failure: HttpFail
         return skipped(
             "broker", f"No broker runs on {folder}, and none can before this is fixed: {here.start_trouble}."
         )
-
-    async def start() -> None:
-        await reach_broker(None, str(here.folder))
-
+    start = partial(reach_broker, None, str(here.folder))
     loaded = load_settings()
     port = loaded.settings.port
     if loaded.origins["port"] != "default" and port and await asyncio.to_thread(_is_taken, port):

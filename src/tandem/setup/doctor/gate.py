@@ -11,6 +11,7 @@ import asyncio
 import secrets
 import shlex
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -59,11 +60,8 @@ async def check_project(here: DoctorContext) -> list[Finding]:
         # The one that was here before has to make room, which only a person should say.
         other = project if project != origin.project else None
         first = f"tandem project remove {shlex.quote(other)} && " if other else ""
-
-        async def move() -> None:
-            wish = GateOptions(project=origin.project, reason="tandem doctor --fix")
-            await gate_switch.move(call, place, wish)
-
+        wish = GateOptions(project=origin.project, reason="tandem doctor --fix")
+        move = partial(gate_switch.move, call, place, wish)
         said = f"This repository is the project {origin.project}, and was moved here from {origin.root}."
         return [problem("project", said, f"{first}tandem project move", None if first else move)]
     is_gated = here.gate is not None and here.gate.enabled
@@ -83,10 +81,7 @@ async def _unregistered(here: DoctorContext, origin: Origin | None, call: Call, 
     if gate is not None and is_gated:
         said = f"The broker does not know the project {gate.project}, whose gate has the hooks here."
         return problem("project", said, _AGAIN, _reinstalling(here))
-
-    async def register() -> None:
-        await registration.register(call, Path(place.home), own.partition(" --name ")[2] or place.name)
-
+    register = partial(registration.register, call, Path(place.home), own.partition(" --name ")[2] or place.name)
     said = "This repository is not registered. If it takes a project's place: tandem project move NAME"
     return problem("project", said, own, register)
 
