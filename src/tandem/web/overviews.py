@@ -11,7 +11,7 @@ import orjson
 from starlette.responses import Response
 
 from tandem.cycles.answers import CycleHistory, CyclePage, HandoffView
-from tandem.gate.contract import ProjectSettings, SettingView
+from tandem.gate.contract import ProjectSettings
 from tandem.reviews.answers import AuditPage
 from tandem.reviews.finding_contract import LessonPage
 from tandem.web.page import PageRequest, PageResponse, PageRoute, address, see
@@ -86,7 +86,7 @@ async def show_projects(request: PageRequest) -> PageResponse:
 async def show_settings(request: PageRequest) -> PageResponse:
     """One project's settings, its gate, and what lands."""
     found: ProjectSettings = await request.call("get_project_settings", project=request.path("project"))
-    groups = [(name, list(rows)) for name, rows in groupby(found.settings, key=_table)]
+    groups = [(name, list(rows)) for name, rows in groupby(found.settings, key=lambda one: one.name.rpartition(".")[0])]
     ignored = [one for one in found.settings if one.ignored]
     landings = (await request.call("list_landings", project=found.project)).landings
     values = {"found": found, "groups": groups, "ignored": ignored, "landings": landings, "shown": _shown}
@@ -102,11 +102,6 @@ def _shown(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(map(_shown, cast("list[Any]", value)))
     return value if isinstance(value, str) else orjson.dumps(value).decode()
-
-
-def _table(setting: SettingView) -> str:
-    """The table that a setting is in; empty for those that are in none."""
-    return setting.name.rpartition(".")[0]
 
 
 _LESSON_ROWS = 50

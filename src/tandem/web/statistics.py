@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple
 from datetime import UTC, datetime, timedelta
+from itertools import groupby
 from typing import NamedTuple
 
 from markupsafe import Markup
@@ -99,13 +100,8 @@ class Chart:
 
 
 def _runs(values: Sequence[float | None]) -> list[list[tuple[int, float]]]:
-    runs: list[list[tuple[int, float]]] = [[]]
-    for index, value in enumerate(values):
-        if value is None:
-            runs.append([])
-        else:
-            runs[-1].append((index, value))
-    return [run for run in runs if run]
+    groups = groupby(enumerate(values), key=lambda one: one[1] is None)
+    return [[(at, value) for at, value in run if value is not None] for is_gap, run in groups if not is_gap]
 
 
 def _ceiling(series: Sequence[Series], steps: Sequence[float]) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import Literal
 
 from markupsafe import Markup
@@ -154,13 +155,6 @@ def _marked(text: str, words: Words | None, marks: Marks, tag: str) -> str:
 
 
 def _stretches(marks: Marks, length: int) -> list[tuple[int, int, bool]]:
-    stretches: list[tuple[int, int, bool]] = []
-    at = 0
-    for start, end in marks:
-        if start > at:
-            stretches.append((at, start, False))
-        stretches.append((start, end, True))
-        at = end
-    if length > at:
-        stretches.append((at, length, False))
-    return stretches
+    """All of a line, and what of it is marked: by turns not and so, from its start to its end."""
+    borders = [0, *(at for mark in marks for at in mark), length]
+    return [(start, end, at % 2 == 1) for at, (start, end) in enumerate(pairwise(borders)) if start < end]

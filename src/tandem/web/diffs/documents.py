@@ -6,6 +6,7 @@ import html
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Literal, NamedTuple
 
 from markdown_it.token import Token
@@ -207,24 +208,14 @@ def _with_marks(after: _Pieces, new: set[int], gone: dict[int, str]) -> Iterator
 
 def _stretches(blocks: list[Block]) -> Iterator[BlockRange]:
     """Long unchanged parts are folded, but for a block beside each change."""
-    run: list[Block] = []
-    for at, block in enumerate(blocks):
-        if block.kind == "same":
-            run.append(block)
-            continue
-        yield from _folded(run, first=at == len(run), last=False)
-        run = []
-        yield BlockRange(folded=False, blocks=(block,))
-    yield from _folded(run, first=len(run) == len(blocks), last=True)
-
-
-def _folded(run: list[Block], *, first: bool, last: bool) -> Iterator[BlockRange]:
-    start = 0 if first else _KEPT_AROUND
-    end = len(run) - (0 if last else _KEPT_AROUND)
-    if end - start < _FEWEST_FOLDED or (first and last):
-        if run:
-            yield BlockRange(folded=False, blocks=tuple(run))
-        return
-    for folded, part in ((False, run[:start]), (True, run[start:end]), (False, run[end:])):
-        if part:
-            yield BlockRange(folded, tuple(part))
+    at = 0
+    for is_same, group in groupby(blocks, key=lambda block: block.kind == "same"):
+        run = tuple(group)
+        start = _KEPT_AROUND if at else 0
+        at += len(run)
+        end = len(run) - (_KEPT_AROUND if at < len(blocks) else 0)
+        if not is_same or end - start < _FEWEST_FOLDED or len(run) == len(blocks):
+            start = end = len(run)
+        for folded, part in ((False, run[:start]), (True, run[start:end]), (False, run[end:])):
+            if part:
+                yield BlockRange(folded, part)

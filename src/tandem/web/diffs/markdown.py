@@ -91,16 +91,14 @@ def markdown(text: str, *, heading: int = 3) -> Markup:
     return _kept(text, heading) if len(text) <= _KEPT_LENGTH else blocks_html(text, heading)
 
 
-@lru_cache(maxsize=128)
-def _kept(text: str, heading: int) -> Markup:
-    return blocks_html(text, heading)
-
-
 def blocks_html(text: str, heading: int) -> Markup:
     """As `markdown`, without keeping it."""
     if is_too_much_markdown(text):
         return as_written(text)
     return rendered(parsed(text), heading, Budget(_HIGHLIGHT_SECONDS))
+
+
+_kept = lru_cache(maxsize=128)(blocks_html)
 
 
 def as_written(text: str) -> Markup:

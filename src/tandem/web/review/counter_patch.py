@@ -5,6 +5,7 @@ It is for showing only, and needs no repository: a line of the original that nei
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -42,20 +43,13 @@ class _Edits:
         return lines
 
     def shifts(self) -> Callable[[int], int]:
-        """Tells how many lines more there are before a line of the original; asked in the file's order."""
+        """Tells how many lines more there are before a line of the original."""
         changes = sorted(
             [*((at, len(lines)) for at, lines in self.inserted.items()), *((at, -1) for at in self.deleted)]
         )
-        passed = shift = 0
-
-        def before(number: int) -> int:
-            nonlocal passed, shift
-            while passed < len(changes) and changes[passed][0] < number:
-                shift += changes[passed][1]
-                passed += 1
-            return shift
-
-        return before
+        places = [at for at, _ in changes]
+        sums = list(accumulate((by for _, by in changes), initial=0))
+        return lambda number: sums[bisect_left(places, number)]
 
 
 def between(first: str, second: str) -> tuple[FileDiff, ...]:

@@ -79,10 +79,11 @@ def offers(view: ReviewView) -> AvailableActions:
         "account": (Role.PROPOSER, _account(view, allowed)),
         "close": (Role.PROPOSER, _close(view, allowed)),
         "retry": (Role.OPERATOR, _retry(view)),
+        "waive": (Role.OPERATOR, _waive(view)),
     }
-    against = {name: why_not or _without_role(view, role) for name, (role, why_not) in found.items()}
+    nameless = "" if view.person else _NAMELESS
+    against = {name: why_not or nameless or _without_role(view, role) for name, (role, why_not) in found.items()}
     against["withdraw"] = _withdraw(view, allowed)
-    against["waive"] = _waive(view)
     against["owed"] = _owed(view)
     question = next((one for one in view.discussion if one.id == view.status.question_id), None)
     asked = f"Sent. {_next_speaker(view, side)}" if question is not None and question.author == view.person else ""
@@ -116,8 +117,6 @@ def _take(view: ReviewView) -> str:
     """The reason against ending a pool's reviewer that holds it; a person who holds it has their time."""
     if view.review.holder is None or view.review.holder.doing is None:
         return "No reviewer of a pool holds it."
-    if not view.person:
-        return _NAMELESS
     if not view.settles_all:
         return "It needs the role operator, which your access token does not have."
     return "It is your own: somebody else gives the verdict." if view.is_author else ""
@@ -178,8 +177,6 @@ def _decide(view: ReviewView, allowed: frozenset[str]) -> str:
     patch = view.counter_patch
     if patch is None or Action.ACCEPT_COUNTER_PATCH not in allowed:
         return "No counter-patch waits for a decision."
-    if not view.person:
-        return _NAMELESS
     if view.names.include(patch.author):
         return f"You offered it, so that {view.proposal.proposer_id} decides."
     return ""
@@ -188,7 +185,7 @@ def _decide(view: ReviewView, allowed: frozenset[str]) -> str:
 def _close(view: ReviewView, allowed: frozenset[str]) -> str:
     if State(view.state) is State.CLOSED or Action.CLOSE not in allowed:
         return "It is closed already."
-    return "" if view.person else _NAMELESS
+    return ""
 
 
 def _withdraw(view: ReviewView, allowed: frozenset[str]) -> str:
@@ -212,7 +209,7 @@ def _waive(view: ReviewView) -> str:
     takes_it = State(view.state) in (State.PENDING, State.CLAIMED, State.IN_REVIEW, State.APPROVED)
     if not view.status.missing or not takes_it or not view.is_current:
         return "No requirement is missing that could be waived."
-    return _without_role(view, Role.OPERATOR) if view.person else _NAMELESS
+    return ""
 
 
 def _owed(view: ReviewView) -> str:
@@ -230,7 +227,7 @@ def _retry(view: ReviewView) -> str:
     none = view.status.no_reviewer
     if none is not None and none.reason == "person":
         return "It waits for the approval of a person, which no other reviewer can give."
-    return "" if view.person else _NAMELESS
+    return ""
 
 
 OF_ONE_FILE = 1_000
