@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import reduce
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, bindparam, exists, func, or_, select, tuple_
+from sqlalchemy import ColumnElement, Select, bindparam, exists, func, or_, select, tuple_
 
 from tandem.audit.replay import Key, Row, key_of
 from tandem.cycles import tables as cycle_tables
@@ -54,6 +54,11 @@ def _rest(columns: list[ColumnElement[Any]]) -> ColumnElement[Any]:
     return reduce(lambda name, column: name + "/" + column, columns)
 
 
+def _few(rows: Select[*tuple[Any, ...]]) -> Statement:
+    """So many of the rows as are asked for."""
+    return Statement(rows.limit(bindparam("limit")))
+
+
 _rows = {
     table: Statement(
         select(TANDEM.metadata.tables[table]).where(
@@ -72,37 +77,29 @@ _events = Statement(
 _reviews = review_tables.reviews.c
 _unexplained = (
     # Other subjects have events too: a review is made by one of a kind of its own.
-    Statement(
-        select(_reviews.id)
-        .where(~exists().where(_e.subject == _reviews.id, _e.kind == str(EventKind.REVIEW_CREATED)))
-        .limit(bindparam("limit"))
+    _few(
+        select(_reviews.id).where(~exists().where(_e.subject == _reviews.id, _e.kind == str(EventKind.REVIEW_CREATED)))
     ),
     *(
-        Statement(select(name).distinct().where(~exists().where(_reviews.id == name)).limit(bindparam("limit")))
+        _few(select(name).distinct().where(~exists().where(_reviews.id == name)))
         for name in (TANDEM.metadata.tables[table].c.review_id for table in _OF_A_REVIEW)
     ),
     # The project of a name with a slash in it would be ambiguous.
     *(
-        Statement(
-            select(_rest(parts)).where(or_(*(part.contains("/") for part in parts[1:]))).limit(bindparam("limit"))
-        )
+        _few(select(_rest(parts)).where(or_(*(part.contains("/") for part in parts[1:]))))
         for tables_of in _STORED.values()
         for parts in (_columns(*stored) for stored in tables_of.items())
         if len(parts) > 1
     ),
     *(
-        Statement(select(name).where(~exists().where(_e.subject == name)).limit(bindparam("limit")))
+        _few(select(name).where(~exists().where(_e.subject == name)))
         for prefix, tables_of in _STORED.items()
         for name in (prefix + _rest(_columns(*stored)) for stored in tables_of.items())
         if prefix
     ),
 )
 _missing_contents = tuple(
-    Statement(
-        select(of, name)
-        .where(name.is_not(None), ~exists().where(tables.contents.c.id == name))
-        .limit(bindparam("limit"))
-    )
+    _few(select(of, name).where(name.is_not(None), ~exists().where(tables.contents.c.id == name)))
     for of, name in (
         (review_tables.rounds.c.review_id, review_tables.rounds.c.description_id),
         (review_tables.rounds.c.review_id, review_tables.rounds.c.diff_id),
@@ -114,32 +111,25 @@ _missing_contents = tuple(
 _p, _cr, _v = gate_tables.plan_refusals.c, gate_tables.commit_reviews.c, review_tables.verdicts.c
 _refused = exists().where(_v.review_id == _cr.review_id, _v.verdict.in_(AGAINST)).correlate(gate_tables.commit_reviews)
 _wrong_refusals = (
-    Statement(
-        select(_p.project, _p.plan, _p.review_id)
-        .where(
+    _few(
+        select(_p.project, _p.plan, _p.review_id).where(
             ~exists()
             .where(_cr.project + "" == _p.project, _cr.plan == _p.plan, _cr.review_id == _p.review_id, _refused)
             .correlate(gate_tables.plan_refusals)
         )
-        .limit(bindparam("limit"))
     ),
-    Statement(
-        select(_cr.project, _cr.plan, _cr.review_id)
-        .where(
+    _few(
+        select(_cr.project, _cr.plan, _cr.review_id).where(
             _cr.plan.is_not(None),
             _refused,
             ~exists()
             .where(_p.project == _cr.project, _p.plan == _cr.plan, _p.review_id == _cr.review_id)
             .correlate(gate_tables.commit_reviews),
         )
-        .limit(bindparam("limit"))
     ),
 )
-_contents = Statement(
-    select(tables.contents)
-    .where(tables.contents.c.id > bindparam("after"))
-    .order_by(tables.contents.c.id)
-    .limit(bindparam("limit"))
+_contents = _few(
+    select(tables.contents).where(tables.contents.c.id > bindparam("after")).order_by(tables.contents.c.id)
 )
 _CONTENT_PAGE = 100
 _key = [column for column in tables.counters.c if column.name not in ("count", "total_us", "slot")]
