@@ -74,8 +74,7 @@ async def back_up(settings: Settings, file: Path, *, compress: bool, verify: boo
         fresh = scratch / "copy"
         header = await _dump(settings.database, fresh, compress=compress, told=told)
         report = await _audited_copy(fresh, file.name, scratch, settings, told) if verify else None
-        if report is not None and not report.intact:
-            raise _damaged("The database", report)
+        _refuse_damaged("The database", report)
         await asyncio.to_thread(_name, fresh, file)
     return Copied(header, report)
 
@@ -164,8 +163,7 @@ async def _restore_sqlite(
                 fresh = scratch / path.name
                 await _make(file, name, header, fresh, told)
                 report = await _audit(_SQLITE + fresh.as_posix(), settings, told, header) if verify else None
-                if report is not None and not report.intact:
-                    raise _altered(name, report)
+                _refuse_altered(name, report)
                 set_aside = await asyncio.to_thread(_put_in_place, fresh, held, scratch)
         finally:
             held.unlock()
@@ -180,17 +178,13 @@ async def _restore_postgres(
         with _scratch(None) as scratch, _disk(scratch):
             if verify or header.schema != TANDEM.version:
                 report = await _audited_copy(file, name, scratch, settings, told)
-                if verify and not report.intact:
-                    raise _altered(name, report)
+                _refuse_altered(name, report if verify else None)
             if header.schema != TANDEM.version:
                 file = scratch / "copy"
                 await _dump(_SQLITE + (scratch / "tandem.db").as_posix(), file, compress=True, told=told)
             await _fill(target, file, name, told, log.new_epoch())
-    if not verify:
-        return Copied(header)
-    report = await _audit(settings.database, settings, told, header)
-    if not report.intact:
-        raise _damaged("The restored database", report)
+    report = await _audit(settings.database, settings, told, header) if verify else None
+    _refuse_damaged("The restored database", report)
     return Copied(header, report)
 
 
@@ -326,23 +320,28 @@ def _refuse_rows(unit: Unit) -> None:
         )
 
 
-def _damaged(what: str, report: audit.AuditReport) -> Unavailable:
+def _refuse_damaged(what: str, report: audit.AuditReport | None) -> None:
+    """Refuse a database that does not verify; one that was not looked at passes."""
+    if report is None or report.intact:
+        return
     error = Unavailable(
         f"{what} does not verify: {'; '.join(report.problems[:_SHOWN_PROBLEMS])}. See 'tandem audit verify'; with"
         " --no-verify it is copied as it is.",
         damaged=True,
     )
     error.retryable = False
-    return error
+    raise error
 
 
-def _altered(name: str, report: audit.AuditReport) -> InvalidInput:
-    return InvalidInput(
-        f"{name} does not verify: {'; '.join(report.problems[:_SHOWN_PROBLEMS])}. Nothing of it was taken; use another"
-        " copy, or the secret key that it was made with. With --no-verify it is restored as it is.",
-        field="file",
-        file=name,
-    )
+def _refuse_altered(name: str, report: audit.AuditReport | None) -> None:
+    """Likewise a copy."""
+    if report is not None and not report.intact:
+        raise InvalidInput(
+            f"{name} does not verify: {'; '.join(report.problems[:_SHOWN_PROBLEMS])}. Nothing of it was taken; use"
+            " another copy, or the secret key that it was made with. With --no-verify it is restored as it is.",
+            field="file",
+            file=name,
+        )
 
 
 def _refuse_taken(file: Path) -> None:
