@@ -93,11 +93,8 @@ async def add_webhook(services: Services, caller: Caller, request: AddWebhook) -
 
 async def list_webhooks(services: Services, _caller: Caller, _request: ListWebhooks) -> WebhookList:
     """All webhooks, and how their deliveries stand."""
-
-    def look(unit: Unit) -> WebhookList:
-        return WebhookList(tuple(_view(unit, one) for one in queries.list_all(unit)))
-
-    return await services.store.read(look)
+    found = await services.store.read(lambda unit: [_view(unit, one) for one in queries.list_all(unit)])
+    return WebhookList(tuple(found))
 
 
 async def list_deliveries(services: Services, _caller: Caller, request: ListDeliveries) -> DeliveryList:
