@@ -203,7 +203,7 @@ async def _show_name(request: PageRequest) -> PageResponse | Response:
             response = see(local(request.query("next") or ""))
             request.remember(response, proved(request.person))
             return response
-    return _name_form(request, name=request.person.name)
+    return _name_form(request, request.person.name)
 
 
 async def _save_name(request: PageRequest) -> PageResponse | Response:
@@ -220,20 +220,18 @@ async def _save_name(request: PageRequest) -> PageResponse | Response:
     try:
         name = checked_name(request.form.get("name", ""))
     except InvalidInput as error:
-        return _name_form(request, name=request.form.get("name", ""), error=error, status=error.status)
+        return _name_form(request, request.form.get("name", ""), error)
     response = see(local(request.form.get("next", "")))
     request.remember(response, replace(request.person, name=name))
     return response
 
 
-def _name_form(
-    request: PageRequest, *, name: str, error: InvalidInput | None = None, status: int = 200
-) -> PageResponse:
+def _name_form(request: PageRequest, name: str, error: InvalidInput | None = None) -> PageResponse:
     following = local(request.form.get("next") or request.query("next") or "")
     access = request.person.access
     roles = [role for role in ROLES if access is not None and role in access.roles]
     values = {"name": name, "next": following, "problem": error, "roles": roles}
-    return PageResponse("you.html", values, status=status)
+    return PageResponse("you.html", values, status=error.status if error else 200)
 
 
 ROUTES = (

@@ -200,5 +200,12 @@ class FormResult:
         """Whether there is something to be said beside the form."""
         return self.error is not None or bool(self.changes) or bool(self.unseen)
 
+    @property
+    def status(self) -> int:
+        """The HTTP status of the page with it."""
+        if self.error is not None:
+            return self.error.status
+        return CONFLICT if self.is_refused else 200
+
 
 NOTHING = FormResult()

@@ -69,8 +69,8 @@ class Act:
     is_verdict: bool = False
 
 
-Again = Callable[[PageRequest, FormResult, int], Awaitable[PageResponse]]
-"""Makes the page with the form as it came back, with an HTTP status."""
+Again = Callable[[PageRequest, FormResult], Awaitable[PageResponse]]
+"""Makes the page with the form as it came back."""
 
 
 def _held(request: PageRequest) -> dict[str, Any]:
@@ -292,7 +292,7 @@ async def act(
     unseen = await saved.unseen(request) if one.is_verdict else ()
     if changes or unseen:
         typed |= {"shown": saved.shown_with(request, unseen)}
-        return await again(request, FormResult(form, typed, None, changes, unseen), CONFLICT)
+        return await again(request, FormResult(form, typed, None, changes, unseen))
     try:
         key = request.form.get("idempotency_key") or None
         arguments = one.arguments(request) | (await besides() if besides else {})
@@ -300,22 +300,22 @@ async def act(
     except TandemError as error:
         if error.status == CONFLICT:
             changes = await changes_since(request, review_id, seen, ANYTHING)
-        return await again(request, FormResult(form, typed, error, changes), error.status)
+        return await again(request, FormResult(form, typed, error, changes))
     if not one.keeps:
         await saved.sent(request)
     if one.leaves or request.form.get("then") == "edit":
         there = await onward(request) if one.leaves else _editor(request)
         return Response(headers={"HX-Redirect": there}) if is_script(request) else see(there)
     if one.keeps and any(typed.values()):
-        return await again(request, FormResult(form, typed), 200)
+        return await again(request, FormResult(form, typed))
     if is_script(request):
-        return await again(request, NOTHING, 200)
+        return await again(request, NOTHING)
     return see(await onward(request))
 
 
-async def answer(request: PageRequest, acting: FormResult, status: int) -> PageResponse:
+async def answer(request: PageRequest, acting: FormResult) -> PageResponse:
     """The page after a form; for a script, only what follows the review."""
-    return await (parts if is_script(request) else whole)(request, status, acting)
+    return await (parts if is_script(request) else whole)(request, acting)
 
 
 def _typed(request: PageRequest) -> dict[str, str]:
@@ -345,10 +345,10 @@ async def renew(request: PageRequest) -> PageResponse | Response:
         if _wants_json(request):
             return JSONResponse({"error": error.as_dict()}, error.status)
         changes = await changes_since(request, request.path("review_id"), request.form.get("seen", ""), HOLDING)
-        return await answer(request, FormResult("renew", {}, error, changes), error.status)
+        return await answer(request, FormResult("renew", {}, error, changes))
     if _wants_json(request):
         return Response(orjson.dumps(found), media_type="application/json")
-    return await answer(request, NOTHING, 200) if is_script(request) else see(await _back(request))
+    return await answer(request, NOTHING) if is_script(request) else see(await _back(request))
 
 
 def _wants_json(request: PageRequest) -> bool:

@@ -44,14 +44,9 @@ class CheckRow:
     fold: str
 
     @property
-    def mark(self) -> str:
-        """A sign for its status."""
-        return _LOOKS[self.check.status][0]
-
-    @property
-    def words(self) -> str:
-        """Its status."""
-        return _LOOKS[self.check.status][1]
+    def look(self) -> tuple[str, str]:
+        """A sign for its status, and words."""
+        return _LOOKS[self.check.status]
 
     @property
     def command(self) -> str:
@@ -124,8 +119,8 @@ class RoundChecks:
     @property
     def summary(self) -> str:
         """How many there are of each status."""
-        counts = Counter(row.words for row in self.rows)
-        return ", ".join(f"{counts[words]} {words}" for _, words in _LOOKS.values() if counts[words])
+        counts = Counter(row.look for row in self.rows)
+        return ", ".join(f"{counts[look]} {look[1]}" for look in _LOOKS.values() if counts[look])
 
 
 def checks_of(view: ReviewView) -> RoundChecks:

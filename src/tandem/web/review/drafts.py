@@ -103,7 +103,7 @@ async def do(request: PageRequest) -> PageResponse | Response:
             case _:
                 return _page(view, request, draft, await _result(request, view, draft), acting)
     except TandemError as error:
-        return _page(view, request, draft, DraftResult(), replace(acting, error=error), error.status)
+        return _page(view, request, draft, DraftResult(), replace(acting, error=error))
 
 
 async def _fresh(request: PageRequest, view: ReviewView) -> Draft:
@@ -163,8 +163,8 @@ async def _send(request: PageRequest, view: ReviewView, draft: Draft, verdict: s
             raise InvalidInput(result.problem or "Nothing is changed yet.", field="counter_patch")
         return {"verdict": verdict, "counter_patch": result.counter_patch}
 
-    async def again(request: PageRequest, acting: FormResult, status: int) -> PageResponse:
-        return _page(view, request, draft, result, acting, status)
+    async def again(request: PageRequest, acting: FormResult) -> PageResponse:
+        return _page(view, request, draft, result, acting)
 
     async def onward(_request: PageRequest) -> str:
         return view.base
@@ -199,15 +199,10 @@ def _typed(request: PageRequest) -> dict[str, str]:
 
 
 def _page(
-    view: ReviewView,
-    request: PageRequest,
-    draft: Draft,
-    result: DraftResult,
-    acting: FormResult = NOTHING,
-    status: int = 200,
+    view: ReviewView, request: PageRequest, draft: Draft, result: DraftResult, acting: FormResult = NOTHING
 ) -> PageResponse:
     given: dict[str, Any] = values(view, request) | {"view": view, "draft": draft, "result": result, "acting": acting}
-    return PageResponse("review/acts_draft.html", given, status, heavy=True)
+    return PageResponse("review/acts_draft.html", given, acting.status, heavy=True)
 
 
 _ADDRESS = "/reviews/{review_id}/edit"

@@ -52,7 +52,7 @@ class Spot:
         return f"On the removed line {self.number}, `{(self.text or '').rstrip()}`:" if is_quoted else ""
 
 
-async def show(request: PageRequest, acting: FormResult = NOTHING, status: int = 200) -> PageResponse:
+async def show(request: PageRequest, acting: FormResult = NOTHING) -> PageResponse:
     """The line with its findings, and a form.
 
     Raises:
@@ -61,7 +61,7 @@ async def show(request: PageRequest, acting: FormResult = NOTHING, status: int =
     """
     review, found = await _look(request)
     given: dict[str, Any] = values(review, request) | {"view": review, "spot": found, "acting": acting}
-    return PageResponse("review/line_comment.html", given, status, heavy=True)
+    return PageResponse("review/line_comment.html", given, acting.status, heavy=True)
 
 
 async def send(request: PageRequest) -> PageResponse | Response:

@@ -183,9 +183,7 @@ def _decide(view: ReviewView, allowed: frozenset[str]) -> str:
 
 
 def _close(view: ReviewView, allowed: frozenset[str]) -> str:
-    if State(view.state) is State.CLOSED or Action.CLOSE not in allowed:
-        return "It is closed already."
-    return ""
+    return "It is closed already." if State(view.state) is State.CLOSED or Action.CLOSE not in allowed else ""
 
 
 def _withdraw(view: ReviewView, allowed: frozenset[str]) -> str:
@@ -198,7 +196,7 @@ def _withdraw(view: ReviewView, allowed: frozenset[str]) -> str:
     if not view.person:
         return _NAMELESS
     approver = view.status.reviewer_id
-    if view.has_role(Role.OPERATOR) or view.has_role(Role.ADMIN):
+    if view.settles_all:
         return ""
     if view.names.include(approver):
         return _without_role(view, Role.REVIEWER)

@@ -24,12 +24,11 @@ _LONG_DIGEST = 16
 _NO_CONTENT = 204
 
 
-async def whole(request: PageRequest, status: int = 200, acting: FormResult = NOTHING) -> PageResponse:
+async def whole(request: PageRequest, acting: FormResult = NOTHING) -> PageResponse:
     """The page, also as the answer to a form that was refused.
 
     Args:
         request: The request; the review, the round and the form to show are taken from its address.
-        status: The HTTP status.
         acting: How the form came back.
 
     Raises:
@@ -41,14 +40,14 @@ async def whole(request: PageRequest, status: int = 200, acting: FormResult = NO
     else:
         content = await text_values(request, view)
     values = {**await _values(request, view), **content, "acting": acting}
-    return PageResponse("review/page.html", values, status, heavy=True)
+    return PageResponse("review/page.html", values, acting.status, heavy=True)
 
 
-async def parts(request: PageRequest, status: int = 200, acting: FormResult = NOTHING) -> PageResponse:
+async def parts(request: PageRequest, acting: FormResult = NOTHING) -> PageResponse:
     """All that changes when something happens to the review: to bring a page up to date, or to answer a form."""
     view = await load(request, events=True, interdiff=False)
     values = {**await _values(request, view), "acting": acting}
-    return PageResponse("review/parts.html", values, status, heavy=True, is_part=True)
+    return PageResponse("review/parts.html", values, acting.status, heavy=True, is_part=True)
 
 
 async def _values(request: PageRequest, view: ReviewView) -> dict[str, Any]:

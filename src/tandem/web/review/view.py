@@ -100,11 +100,6 @@ class ReviewView:
         return self.status.review_id
 
     @property
-    def cursor(self) -> str:
-        """The log's cursor when the review was read."""
-        return self.review.cursor
-
-    @property
     def round(self) -> int:
         """The round that is shown."""
         return self.proposal.round
