@@ -307,7 +307,6 @@ class _Painter:
     def read(self, lines: list[Line]) -> None:
         """Take in a hunk: its lines before and after are two texts, each read as a whole."""
         self._words = {}
-        missed = self._budget.missed
         self._budget.missed = False
         after = [line for line in lines if line.kind != "added"]
         while after and after[-1].kind == "context":
@@ -315,7 +314,6 @@ class _Painter:
         self._side("before", after)
         self._side("after", [line for line in lines if line.kind != "deleted"])
         self.plain = self.plain or self._budget.missed
-        self._budget.missed = self._budget.missed or missed
 
     def _side(self, side: Side, lines: list[Line]) -> None:
         words = highlighted(self._language, [line.text.rstrip("\r") for line in lines], self._budget)
