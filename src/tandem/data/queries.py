@@ -94,19 +94,14 @@ def write_rows(unit: Unit, name: str, columns: tuple[str, ...], rows: Iterable[R
 
 def _insert(unit: Unit, name: str, columns: tuple[str, ...], rows: list[Row], at_once: int) -> None:
     # Few statements of many rows, and not one for each number of rows.
-    if len(rows) == at_once:
+    size = at_once if len(rows) == at_once else 1
+    for start in range(0, len(rows), size):
         values = {
             f"{column_name}_{number}": value
-            for number, row in enumerate(rows)
+            for number, row in enumerate(rows[start : start + size])
             for column_name, value in zip(columns, row, strict=True)
         }
-        unit.execute(_inserts(name, columns, at_once), **values)
-        return
-    for row in rows:
-        unit.execute(
-            _inserts(name, columns, 1),
-            **{f"{column_name}_0": value for column_name, value in zip(columns, row, strict=True)},
-        )
+        unit.execute(_inserts(name, columns, size), **values)
 
 
 @cache
