@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 import os
 import shlex
@@ -237,7 +236,7 @@ def add(config_dir: Path, candidates: Iterable[TrustCandidate]) -> list[Trusted]
         Unavailable: It cannot be written, or a gate is on and its broker is away.
         Forbidden: The broker of a gate does not take it.
     """
-    at, by = datetime.now(UTC).isoformat(timespec="seconds"), _user()
+    at, by = datetime.now(UTC).isoformat(timespec="seconds"), user_name()
     asked = list(candidates)
     added = [Trusted(one.root, one.file, one.sha256, at, by) for one in asked if not one.is_trusted]
     for root in dict.fromkeys(one.root for one in asked):
@@ -347,11 +346,3 @@ def _changing(config_dir: Path) -> Generator[list[Trusted]]:
             f"{path} cannot be written: {error.strerror or error}. See to the permissions of {config_dir}.",
             file=str(path),
         ) from error
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):
-        # A container's user may have no name.
-        return "unknown"
