@@ -132,6 +132,14 @@ def stamp(path: str | PathLike[str]) -> tuple[int, int, int] | None:
     return found.st_mtime_ns, found.st_size, found.st_ino
 
 
+def remove_if_empty(folder: str | PathLike[str]) -> None:
+    """Remove a folder, unless it holds something, is gone, or the system does not let us."""
+    try:
+        os.rmdir(folder)
+    except OSError:
+        return
+
+
 def _remove(path: str | PathLike[str]) -> None:
     try:
         os.unlink(path)

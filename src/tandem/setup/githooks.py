@@ -16,13 +16,12 @@ import os
 import shlex
 import stat
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from tandem.bridge.location import find_data_dir
-from tandem.core.files import write_atomically
+from tandem.core.files import remove_if_empty, write_atomically
 from tandem.errors import ConfigInvalid
 from tandem.rulings import liveness
 from tandem.rulings.liveness import HUSKY, INCLUDED, PRE_COMMIT, UNMOVED, HooksPath
@@ -187,8 +186,8 @@ def remove(place: HookRepository, installed: Installed) -> list[str]:
     for name in EVERY:
         _take_away(folder / name, installed.chained.get(name), remarks)
     if installed.made_directory:
-        _remove_if_empty(folder)
-    _remove_if_empty(Path(place.folder, "chained"))
+        remove_if_empty(folder)
+    remove_if_empty(Path(place.folder, "chained"))
     return remarks
 
 
@@ -302,7 +301,7 @@ def _remove_ready(place: HookRepository) -> None:
     for name in EVERY:
         for script_file in (folder / name, *_backups(folder / name)):
             _drop_ours(script_file)
-    _remove_if_empty(folder)
+    remove_if_empty(folder)
 
 
 def _ensure_alive(place: HookRepository, installed: Installed, names: tuple[str, ...] = OURS) -> None:
@@ -372,12 +371,6 @@ def _move_backups(source: Path, target: Path) -> None:
 
 def _backups(hook: Path) -> list[Path]:
     return [hook.with_name(hook.name + backup) for backup in _BACKUPS]
-
-
-def _remove_if_empty(folder: Path) -> None:
-    # Else it holds what others put there, or is gone.
-    with suppress(OSError):
-        folder.rmdir()
 
 
 def _append_config(place: HookRepository, block: str) -> str:

@@ -21,6 +21,7 @@ from typing import Final
 from pydantic import TypeAdapter
 
 from tandem.bridge.location import find_data_dir
+from tandem.core.files import remove_if_empty
 from tandem.errors import ConfigInvalid, TandemError
 from tandem.git.hunks import only_files
 from tandem.git.repository import Repository
@@ -515,8 +516,7 @@ def _forget_gate(gate: GateFile) -> None:
     for name in _GATE_RECORDS:
         (folder / name).unlink(missing_ok=True)
     for each in (folder / pending.FOLDER, folder):
-        with suppress(OSError):
-            each.rmdir()
+        remove_if_empty(each)
 
 
 async def _register(call: Call, setup: SetupPlan, wish: InitOptions, undo: AsyncExitStack) -> str:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from tandem.bridge.project import owner
-from tandem.core.files import write_atomically
+from tandem.core.files import remove_if_empty, write_atomically
 from tandem.errors import InvalidInput
 from tandem.git.layout import ensure_usable
 from tandem.git.place import find_repository, free_name
@@ -205,8 +205,7 @@ def remember(registered: Mapping[str, Any]) -> None:
 def forget(place: HookRepository) -> None:
     """Take the record away."""
     Path(place.folder, FILE).unlink(missing_ok=True)
-    with suppress(OSError):
-        Path(place.folder).rmdir()
+    remove_if_empty(place.folder)
 
 
 def _is_at(root: str, project: str) -> bool:

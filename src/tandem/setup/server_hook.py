@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tandem.bridge import credentials
 from tandem.bridge.location import find_data_dir, published_url
-from tandem.core.files import write_atomically
+from tandem.core.files import remove_if_empty, write_atomically
 from tandem.errors import InvalidInput
 from tandem.rulings import git, proof, state
 from tandem.rulings.state import GateFile, HookRepository
@@ -107,9 +107,7 @@ def remove(place: HookRepository) -> list[str]:
         remarks = githooks.remove(place, installed or githooks.found(place))
         for file in (Path(place.gate_file), _token_file(place)):
             file.unlink(missing_ok=True)
-        folder = Path(place.folder)
-        if folder.is_dir() and not any(folder.iterdir()):
-            folder.rmdir()
+        remove_if_empty(place.folder)
         return remarks
 
 

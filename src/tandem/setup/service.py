@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from xml.parsers.expat import ExpatError
 
 from tandem.core import platforms
-from tandem.core.files import write_atomically
+from tandem.core.files import remove_if_empty, write_atomically
 from tandem.errors import ConfigInvalid, Unavailable
 from tandem.settings.config import CONFIG_DIR_VARIABLE, user_file
 from tandem.settings.instance import Running
@@ -219,8 +219,7 @@ class Systemd(_ServiceManager):
         # A manager that does not answer has not removed it.
         link = self.file.parent / "default.target.wants" / self.UNIT
         link.unlink(missing_ok=True)
-        with suppress(OSError):
-            link.parent.rmdir()
+        remove_if_empty(link.parent)
 
     def forget(self) -> None:
         """Load the units again, and forget how this one ended."""

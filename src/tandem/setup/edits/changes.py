@@ -24,7 +24,7 @@ from pydantic import Field, TypeAdapter
 
 from tandem.core import platforms
 from tandem.core.atomic_dirs import Installation, turn
-from tandem.core.files import FRESH
+from tandem.core.files import FRESH, remove_if_empty
 from tandem.errors import ConfigInvalid, Unavailable
 from tandem.setup.edits.edit import BOM, MarkedBlock, TomlTable, WholeFile, content_of, located
 from tandem.setup.edits.json_edits import JsonItems, JsonMember
@@ -377,7 +377,7 @@ def install(plan: FilePlan) -> Callable[[], object]:
     def undo() -> list[Path]:
         left = installation.undo()
         vars(manifest).update(before)
-        _remove_if_empty(manifest.file)
+        _remove_if_unused(manifest.file)
         return left
 
     with _turn(manifest.file):
@@ -402,7 +402,7 @@ def sweep(manifest_file: Path, files: Iterable[Path]) -> None:
     if _lock(manifest_file).exists() or any(_interrupted(files)):
         with _turn(manifest_file):
             _remove_interrupted(files)
-    _remove_if_empty(manifest_file)
+    _remove_if_unused(manifest_file)
 
 
 def _see_that_nothing_moved(changes: Iterable[FileChange], manifest: Manifest) -> None:
@@ -485,8 +485,7 @@ def _tidy(manifest: Manifest, tree: Path) -> None:
     """
     kept = [name for name in manifest.folders if any(file.startswith(f"{name}/") for file in manifest.files)]
     for name in sorted(set(manifest.folders) - set(kept), reverse=True):
-        with suppress(OSError):
-            (tree / name).rmdir()
+        remove_if_empty(tree / name)
     manifest.folders = tuple(sorted(kept))
 
 
@@ -496,11 +495,10 @@ def _both(old: FileRecord | None, new: FileRecord) -> FileRecord:
     return replace(new, edits=(*former, *(one for one in new.edits if one not in former)))
 
 
-def _remove_if_empty(manifest_file: Path) -> None:
+def _remove_if_unused(manifest_file: Path) -> None:
     """Remove the folder of a manifest that is not there, unless something else is in it."""
     if not manifest_file.exists():
-        with suppress(OSError):
-            manifest_file.parent.rmdir()
+        remove_if_empty(manifest_file.parent)
 
 
 def _lock(file: Path) -> Path:
@@ -524,4 +522,4 @@ def _turn(file: Path) -> Generator[None]:
     except TimeoutError as error:
         raise Unavailable(f"Another command has been changing what {file} describes; run this one again.") from error
     finally:
-        _remove_if_empty(file)
+        _remove_if_unused(file)
