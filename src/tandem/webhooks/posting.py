@@ -178,12 +178,11 @@ async def post(url: str, headers: dict[str, str], body: bytes, *, allow_private:
         target = read_url(url)
         client = httpx.AsyncClient(verify=_tls(), trust_env=False, timeout=SECONDS)
         async with asyncio.timeout(SECONDS), client:
-            cut_off = (httpx.RemoteProtocolError, httpx.ReadError)
             *others, last = await list_addresses(target, allow_private=allow_private)
             for address in others:
                 with suppress(httpx.ConnectError):
-                    return await _exchange(client, target, address, headers, body, cut_off)
-            return await _exchange(client, target, last, headers, body, cut_off)
+                    return await _exchange(client, target, address, headers, body)
+            return await _exchange(client, target, last, headers, body)
     except (TimeoutError, httpx.TimeoutException):
         return Reply(None, f"no answer within {SECONDS} s")
     except (NotAllowed, InvalidInput, httpx.HTTPError, OSError, UnicodeError) as error:
@@ -191,14 +190,10 @@ async def post(url: str, headers: dict[str, str], body: bytes, *, allow_private:
 
 
 async def _exchange(
-    client: httpx.AsyncClient,
-    target: Target,
-    address: str,
-    headers: dict[str, str],
-    body: bytes,
-    cut_off: tuple[type[Exception], ...],
+    client: httpx.AsyncClient, target: Target, address: str, headers: dict[str, str], body: bytes
 ) -> Reply:
     """Post to an address that was looked at, as the host that has it; takes no more of the answer than is shown."""
+    errors = importlib.import_module("httpx")
     sent = {
         "Host": target.authority,
         "User-Agent": f"Tandem/{version('tandem-broker')}",
@@ -212,7 +207,7 @@ async def _exchange(
     said = b""
     async with client.stream("POST", place, headers=sent, content=body, extensions=asked) as response:
         # The status decides: a body that breaks off takes nothing back.
-        with suppress(*cut_off):
+        with suppress(errors.RemoteProtocolError, errors.ReadError):
             async for data in response.aiter_raw():
                 said += data
                 if len(said) >= _MOST_BYTES:
