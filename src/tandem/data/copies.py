@@ -69,7 +69,8 @@ async def back_up(settings: Settings, file: Path, *, compress: bool, verify: boo
         NotFound: There is no database.
         Unavailable: The database cannot be read, the file cannot be written, or the copy does not verify.
     """
-    await asyncio.to_thread(_refuse_taken, file)
+    if await asyncio.to_thread(os.path.lexists, file):
+        raise _taken(file)
     with _disk(file.parent), _scratch(file.parent) as scratch:
         fresh = scratch / "copy"
         header = await _dump(settings.database, fresh, compress=compress, told=told)
@@ -342,11 +343,6 @@ def _refuse_altered(name: str, report: audit.AuditReport | None) -> None:
             field="file",
             file=name,
         )
-
-
-def _refuse_taken(file: Path) -> None:
-    if os.path.lexists(file):
-        raise _taken(file)
 
 
 def _taken(file: Path) -> InvalidInput:
