@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, ParamSpec, TypeVar
 from urllib.parse import urlencode, urlsplit
 
@@ -283,12 +284,7 @@ async def in_worker(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> 
 
     The threads are the pages' own, so that what renders long keeps no validation waiting.
     """
-
-    def run() -> T:
-        with laid_out_together():
-            return work(*args, **kwargs)
-
-    return await in_thread(_pool, run)
+    return await in_thread(_pool, partial(laid_out_together()(work), *args, **kwargs))
 
 
 def _came_by_tls(request: Request) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
@@ -11,7 +12,7 @@ from tandem.errors import NotFound, TandemError
 from tandem.pool.contract import ReviewerList, ReviewerView
 from tandem.present.inbox import PAUSED
 from tandem.projects.contract import ProjectList
-from tandem.web.page import Handler, PageRequest, PageResponse, PageRoute, back
+from tandem.web.page import PageRequest, PageResponse, PageRoute, back
 
 PATH = "/reviewers"
 _LINES = 300
@@ -46,13 +47,9 @@ async def _act(request: PageRequest, operation: str, **arguments: Any) -> PageRe
     return back(request, operation, PATH)
 
 
-def _acting(operation: str, *fields: str) -> Handler:
-    """Does an operation with these fields of a form."""
-
-    async def do(request: PageRequest) -> PageResponse | Response:
-        return await _act(request, operation, **{name: request.form.get(name, "").strip() or None for name in fields})
-
-    return do
+async def _by_form(request: PageRequest, operation: str, fields: tuple[str, ...]) -> PageResponse | Response:
+    """Do an operation with these fields of a form."""
+    return await _act(request, operation, **{name: request.form.get(name, "").strip() or None for name in fields})
 
 
 async def show(request: PageRequest, *, problem: TandemError | None = None) -> PageResponse:
@@ -97,9 +94,9 @@ def _address(one: ReviewerView) -> str:
 
 ROUTES = (
     PageRoute(PATH, show),
-    PageRoute(f"{PATH}/spawn", post=_acting("spawn_reviewer", "project")),
-    PageRoute(f"{PATH}/pause", post=_acting("pause_reviewers", "supervisor_id", "reason")),
-    PageRoute(f"{PATH}/resume", post=_acting("resume_reviewers", "supervisor_id")),
+    PageRoute(f"{PATH}/spawn", post=partial(_by_form, operation="spawn_reviewer", fields=("project",))),
+    PageRoute(f"{PATH}/pause", post=partial(_by_form, operation="pause_reviewers", fields=("supervisor_id", "reason"))),
+    PageRoute(f"{PATH}/resume", post=partial(_by_form, operation="resume_reviewers", fields=("supervisor_id",))),
     PageRoute(f"{PATH}/{{reviewer_id}}", reviewer),
     PageRoute(f"{PATH}/{{reviewer_id}}/log", log, inbox_rows=0),
     PageRoute(f"{PATH}/{{reviewer_id}}/end", post=kill),

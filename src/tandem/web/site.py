@@ -118,11 +118,8 @@ class PagesApp:
         return PageRequest(http, http.scope[_EXCHANGE], self._backend.cookie.read(http), self._backend)
 
     def _route(self, route: PageRoute) -> Route:
-        async def respond(request: Request) -> Response:
-            return await self._respond(route, request)
-
         methods = [name for name, handler in (("GET", route.get), ("POST", route.post)) if handler is not None]
-        return Route(route.path, respond, methods=methods)
+        return Route(route.path, partial(self._respond, route), methods=methods)
 
     async def _respond(self, route: PageRoute, http: Request) -> Response:
         asked = self._asked(http)
