@@ -30,10 +30,10 @@ from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
 from markupsafe import Markup
 
+from tandem.core.addresses import kind_of
 from tandem.core.texts import is_too_much_markdown, loses_cells
 from tandem.web.diffs.code import code, escape, spelled
 from tandem.web.diffs.syntax import CLASSES, Budget, highlighted, language_named
-from tandem.webhooks.posting import kind_of
 
 _PARSE_SECONDS = 0.4
 _SECONDS_TOGETHER = 2.0
