@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, TypeGuard
+from typing import TYPE_CHECKING, Annotated, Any
 
 from tandem.bridge.session import Session, data_of
 from tandem.cli.connection_options import (
@@ -20,7 +20,7 @@ from tandem.cli.render.parts import Cell, listing, plain
 from tandem.cli.terminal import Exit, progress, say, tell
 from tandem.errors import InvalidInput, NotFound, TandemError, Unavailable
 from tandem.present.text import Group, Text
-from tandem.rulings import ask, git, next_steps, pending, state
+from tandem.rulings import git, next_steps, pending, state
 from tandem.rulings.ask import Refused
 from tandem.rulings.findings import SIGNED
 from tandem.rulings.git import HEADS
@@ -83,11 +83,12 @@ def commits(
     asked = _asked(revisions, offline=offline)
     for one in pending.refused(asked.place):
         say(f"The broker has refused a record: {one}")
-    with _session(options, asked.gate) as session, progress("judging"):
+    with options.session(asked.gate) as session, progress("judging"):
         project = need_project(session, options, asked.gate)
         accepted, on_tip = _accepted(session, project)
-        differences = asyncio.run(gate_status.differences(awaited(session), asked.gate)) if _is_on(asked.gate) else []
-        differences += _replaced(asked)
+        differences = _replaced(asked)
+        if asked.gate is not None and asked.gate.enabled:
+            differences[:0] = asyncio.run(gate_status.differences(awaited(session), asked.gate))
         about: dict[str, Any] = {"project": project, "branch": asked.branch}
         if on_tip and asked.branch is not None:
             about["tips"] = git.mainline(asked.place, asked.old, asked.new)
@@ -106,10 +107,6 @@ def _replaced(asked: AuditRequest) -> list[str]:
     """What git shows in place of the judged commits, here and on the base branches, each with its fix."""
     bases = [] if asked.gate is None else [*git.Bases(asked.gate, ()).tips.values()]
     return [f"{what} What to do: {fix}" for what, fix in git.replaced(asked.place, [asked.new, *bases]).items()]
-
-
-def _is_on(gate: GateFile | None) -> TypeGuard[GateFile]:
-    return gate is not None and gate.enabled
 
 
 def _accepted(session: Session, project: str) -> tuple[Sequence[str], bool]:
@@ -200,13 +197,6 @@ def _left_out(place: state.HookRepository, old: str | None, new: str, without: t
         for more in ((), tuple(f"^{oid}" for oid in without))
     ]
     return counts[0] - counts[1]
-
-
-def _session(options: ConnectionOptions, gate: GateFile | None) -> Session:
-    """Calls to the broker that was named, else for the one that the gate asks."""
-    if options.broker is not None or gate is None:
-        return options.session()
-    return options.session(ask.location_of(gate))
 
 
 def asking(session: Session, about: dict[str, Any]) -> Callable[[list[git.Change], Sequence[str]], dict[str, Any]]:

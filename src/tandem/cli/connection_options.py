@@ -13,6 +13,7 @@ from tandem.cli.persons import caller
 from tandem.cli.wording import nearest
 from tandem.errors import Forbidden, InvalidInput
 from tandem.git.place import HookRepository, find_repository, linked_worktrees, unusable
+from tandem.rulings.ask import location_of
 from tandem.rulings.person import answer_seconds
 
 if TYPE_CHECKING:
@@ -107,17 +108,21 @@ class ConnectionOptions:
         """The same but for these."""
         return ConnectionOptions(**{**vars(self), **options})
 
-    def session(self, location: BrokerLocation | None = None) -> Session:
-        """Calls to the broker: by the one rule of `bridge.location`, or to one that is known already."""
-        found = location or locate(self.broker, ".", self.data_dir)
-        return Session(found, agent=caller(self.agent).name, answer_s=answer_seconds())
+    def location(self, gate: GateFile | None = None) -> BrokerLocation:
+        """The broker that was named, else the one that a gate asks, else that of the one rule of `bridge.location`."""
+        if gate is not None and self.broker is None:
+            return location_of(gate)
+        return locate(self.broker, ".", self.data_dir)
 
-    def client(self, location: BrokerLocation | None = None) -> TandemClient:
-        """The same with the types of all answers, and for asyncio."""
+    def session(self, gate: GateFile | None = None) -> Session:
+        """Calls to the broker; see `location`."""
+        return Session(self.location(gate), agent=caller(self.agent).name, answer_s=answer_seconds())
+
+    def client(self, gate: GateFile | None = None, location: BrokerLocation | None = None) -> TandemClient:
+        """The same with the types of all answers, and for asyncio; or calls to a broker that is known already."""
         from tandem.client import TandemClient  # to build the types takes longer than most calls
 
-        found = location or locate(self.broker, ".", self.data_dir)
-        return TandemClient(found, agent=caller(self.agent).name, answer_s=answer_seconds())
+        return TandemClient(location or self.location(gate), agent=caller(self.agent).name, answer_s=answer_seconds())
 
 
 def need_worktree() -> HookRepository:

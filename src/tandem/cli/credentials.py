@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from tandem.bridge.credentials import TOKEN_VARIABLE
-from tandem.bridge.location import locate
 from tandem.bridge.session import data_of
 from tandem.cli.calls import given, present
 from tandem.cli.connection_options import ConnectionOptions, KeyOption, NewOption, find_project
 from tandem.cli.declared import Argument, Option, without
-from tandem.cli.persons import refuse_agents
+from tandem.cli.persons import refuse_agents, sealed
 from tandem.cli.terminal import Exit, progress, say
 from tandem.present.record import record
-from tandem.rulings import proof
 from tandem.webhooks.rules import SECRET_PREFIX, proof_facts
-
-if TYPE_CHECKING:
-    from tandem.bridge.location import BrokerLocation
 
 _OF_TOKENS = "tdm_"
 """Of every token; the answer to a repeated call has a remark in its place."""
@@ -79,11 +74,9 @@ def create_token(
     return Exit.DONE
 
 
-def _made(
-    operation: str, arguments: dict[str, Any], options: ConnectionOptions, location: BrokerLocation | None = None
-) -> Any:
+def _made(operation: str, arguments: dict[str, Any], options: ConnectionOptions) -> Any:
     """The answer; the exit status where it has been printed already."""
-    with options.session(location) as session, progress(operation.replace("_", " ")):
+    with options.session() as session, progress(operation.replace("_", " ")):
         if options.project is not None:
             find_project(session, options)
         envelope = session.call(operation, arguments)
@@ -115,10 +108,9 @@ def add_webhook(
     """Add a webhook. Its signing secret is printed once, alone on standard output; what to do, on standard error."""
     refuse_agents("A webhook sends what happens here elsewhere.")
     stated = given(url=url, events=events, project=project, format=body, allow_private=allow_private)
-    location = locate(options.broker, ".", options.data_dir)
-    stated["proof"] = proof.prove(proof.keys(location.data_dir), proof_facts(stated)) or None
+    stated |= sealed(options.location(), proof_facts(stated), is_asked=True)
     arguments = given(**stated, idempotency_key=idempotency_key)
-    made = _made("add_webhook", arguments, options.changed(project=project, new=new), location)
+    made = _made("add_webhook", arguments, options.changed(project=project, new=new))
     if isinstance(made, Exit):
         return made
     if not made.secret.startswith(SECRET_PREFIX):

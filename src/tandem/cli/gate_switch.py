@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -30,7 +29,6 @@ from tandem.setup import gate_switch, githooks
 from tandem.setup import server_hook as server_setup
 from tandem.setup.gate_status import GateStatus, gate_status
 from tandem.setup.gate_switch import GateOptions
-from tandem.setup.registration import Call
 
 _SHORT = 10
 _COMMANDS = frozenset(
@@ -114,7 +112,7 @@ async def on(  # noqa: PLR0913 - its options
         options.project, options.broker, branches, accepted, reason, strict, sign, signers, removed, commits, threshold
     )
     here = gate_switch.place_at(Path.cwd())
-    async with options.client(_chosen(options, gate_switch.switch(here))) as client:
+    async with options.client(location=_chosen(options, gate_switch.switch(here))) as client:
         if options.project is not None:
             find_project(client.session, options)
 
@@ -140,7 +138,8 @@ async def off(
     """Switch the gate off and restore the former hooks, to the byte. Asks at the terminal."""
     here = gate_switch.place_at(Path.cwd())
     known = gate_switch.switch(here)
-    async with _calling(options, known) as call:
+    async with options.client(known) as client:
+        call = client.data
         try:
             gate = state.find(here)
         except GateUnreadable as error:
@@ -159,15 +158,11 @@ async def off(
 
 
 @without("project")
-async def status(
-    *,
-    options: ConnectionOptions,
-) -> Exit:
+async def status(*, options: ConnectionOptions) -> Exit:
     """Show the gate's status, here and at the broker. Exit status 1 if something is wrong."""
     here = gate_switch.place_at(Path.cwd())
-    gate = gate_switch.switch(here)
-    async with _calling(options, gate) as call:
-        found = await gate_status(call, here)
+    async with options.client(gate_switch.switch(here)) as client:
+        found = await gate_status(client.data, here)
     return _present(found, as_json=options.as_json)
 
 
@@ -185,14 +180,6 @@ def _signers(stated: Sequence[str]) -> tuple[str, ...]:
             field="--signer",
         )
     return tuple(stated)
-
-
-@asynccontextmanager
-async def _calling(options: ConnectionOptions, gate: GateFile | None) -> AsyncGenerator[Call, None]:
-    """Calls the broker that was named, else the gate's, which need not be the one that the environment means."""
-    located = ask.location_of(gate) if gate is not None and options.broker is None else None
-    async with options.client(located) as client:
-        yield client.data
 
 
 def _present(found: GateStatus, *, as_json: bool, told: str | None = None) -> Exit:

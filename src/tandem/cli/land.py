@@ -24,7 +24,7 @@ from tandem.cli.submit import CheckRemarks, await_verdict, send_range
 from tandem.cli.terminal import Exit, going_on, progress, say, tell
 from tandem.errors import InvalidInput, InvalidTransition, NotFound, TandemError, Unavailable
 from tandem.git.reviewed_tree import DoesNotMerge
-from tandem.rulings import ask, git, message, state
+from tandem.rulings import git, message, state
 from tandem.rulings.open_reviews import OpenReview
 from tandem.rulings.person import agent_name, wait_seconds
 from tandem.rulings.ranges import Judgement, RangeChecker
@@ -78,7 +78,7 @@ def land(
     base, source, head = _named(gate, onto or gate.branches[0], branch)
     settings = load_settings(project_root=Path(gate.place.settings_root)).settings
     limit_s = wait_seconds() if timeout is None else timeout
-    with options.session(None if options.broker else ask.location_of(gate)) as session:
+    with options.session(gate) as session:
         job = _Job(
             session=session,
             gate=gate,

@@ -6,7 +6,6 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Literal
 
-from tandem.bridge.location import locate
 from tandem.cli import persons
 from tandem.cli.calls import given, present
 from tandem.cli.connection_options import ConnectionOptions
@@ -39,8 +38,8 @@ def waive(
     """
     persons.refuse_agents("A waiver lets a change through without all that the policy asks for.")
     by = persons.required_caller(options.agent)
-    due, location = _due(until), locate(options.broker, ".", options.data_dir)
-    with options.session(location) as session:
+    due = _due(until)
+    with options.session() as session:
         status = session.data("get_review_status", {"review_id": review_id})
         number = status["round"]
         persons.need_decision(
@@ -48,7 +47,7 @@ def waive(
         )
         facts = proof.waiver_facts(review_id, need, number, due, by, reason)
         request = {"review_id": review_id, "need": need, "until": due, "reason": reason, "round": number}
-        stated = given(waived_by=by, **persons.sealed(location, facts, is_asked=True))
+        stated = given(waived_by=by, **persons.sealed(session.location, facts, is_asked=True))
         with progress("waiving"):
             envelope = session.call("waive_requirement", request | stated)
     return present(envelope, "waive_requirement", as_json=options.as_json)
@@ -65,11 +64,10 @@ def settle(
 ) -> Exit:
     """Review a waived requirement after the fact: the change is good, and the debt over; or not, and a person looks."""
     by = persons.required_caller(options.agent)
-    location = locate(options.broker, ".", options.data_dir)
-    with options.session(location) as session, progress("review settle"):
+    with options.session() as session, progress("review settle"):
         persons.refuse(session, review_id)
         facts = proof.settling_facts(review_id, need, verdict, by, reason)
-        stated = given(need=need, reason=reason, reviewer_id=by, **persons.sealed(location, facts))
+        stated = given(need=need, reason=reason, reviewer_id=by, **persons.sealed(session.location, facts))
         envelope = session.call("settle_waiver", {"review_id": review_id, "verdict": verdict, **stated})
     return present(envelope, "settle_waiver", as_json=options.as_json)
 
