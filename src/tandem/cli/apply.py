@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 def apply(
     review_id: Annotated[str, Argument(metavar="REVIEW", completes="review")],
     *,
-    index: Annotated[bool, Option("--index", help="Stage the touched files too.")] = False,
+    index: Annotated[bool, Option(help="Stage the touched files too.")] = False,
     options: ConnectionOptions,
 ) -> Exit:
     """Bring the working tree to the approved round, or change nothing and say why."""

@@ -68,9 +68,7 @@ def commits(
         ),
     ],
     *,
-    offline: Annotated[
-        bool, Option("--offline", help="Take remote-tracking branches as they were fetched last.")
-    ] = False,
+    offline: Annotated[bool, Option(help="Take remote-tracking branches as they were fetched last.")] = False,
     options: ConnectionOptions,
 ) -> Exit:
     """Check every commit of a range: is its content approved, to the byte? Exit status 0 if all is, else 1.

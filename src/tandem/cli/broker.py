@@ -64,9 +64,7 @@ _TAKEN_SECONDS = 0.1
 _LOG_BYTES = 10_000_000
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
 
-DataDirOption = Annotated[
-    Path | None, Option("--data-dir", metavar="DIR", help="The broker's data folder; default: the user's own.")
-]
+DataDirOption = Annotated[Path | None, Option(metavar="DIR", help="The broker's data folder; default: the user's own.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,14 +114,12 @@ def up(
     port: Annotated[int | None, Option(help="Port to listen on; 0 takes a free one.")] = None,
     host: Annotated[str | None, Option(help="Address to listen on; loopback only without tokens.")] = None,
     data_dir: DataDirOption = None,
-    database: Annotated[
-        str | None, Option("--database", metavar="URL", help="PostgreSQL in place of SQLite: postgresql://…")
-    ] = None,
+    database: Annotated[str | None, Option(metavar="URL", help="PostgreSQL in place of SQLite: postgresql://…")] = None,
     background: Annotated[bool, Option("--background", "-b", help="Return once the broker answers.")] = False,
     unless_running: Annotated[
-        bool, Option("--unless-running", help="End without an error if another one has the data, and is ready.")
+        bool, Option(help="End without an error if another one has the data, and is ready.")
     ] = False,
-    any_port: Annotated[bool, Option("--any-port", help="Take a free port if that of the settings is taken.")] = False,
+    any_port: Annotated[bool, Option(help="Take a free port if that of the settings is taken.")] = False,
     as_json: EnvelopeOption = False,
 ) -> Coroutine[Any, Any, None] | None:
     """Start the broker; in the foreground until Ctrl-C, or in the background.
@@ -147,8 +143,7 @@ def up(
 def status(
     *,
     broker: Annotated[
-        str | None,
-        Option("--broker", metavar="URL", variable="TANDEM_BROKER", help="Ask this one instead, or one of these."),
+        str | None, Option(metavar="URL", variable="TANDEM_BROKER", help="Ask this one instead, or one of these.")
     ] = None,
     data_dir: DataDirOption = None,
     as_json: EnvelopeOption = False,

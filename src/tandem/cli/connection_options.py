@@ -27,7 +27,6 @@ PROJECT_HELP = "Registered project, or a label; default: the repository you are 
 BrokerOption = Annotated[
     str | None,
     Option(
-        "--broker",
         metavar="URL",
         variable="TANDEM_BROKER",
         help="The broker, or several on one database: URL,URL; default: the one on this machine.",
@@ -35,13 +34,11 @@ BrokerOption = Annotated[
     ),
 ]
 ProjectOption = Annotated[
-    str | None,
-    Option("--project", metavar="NAME", help=PROJECT_HELP, completes="project", panel=COMMON_PANEL),
+    str | None, Option(metavar="NAME", help=PROJECT_HELP, completes="project", panel=COMMON_PANEL)
 ]
 AgentOption = Annotated[
     str | None,
     Option(
-        "--agent",
         metavar="NAME",
         variable="TANDEM_AGENT",
         help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.",
@@ -51,26 +48,20 @@ AgentOption = Annotated[
 KeyOption = Annotated[
     str | None,
     Option(
-        "--idempotency-key",
         metavar="TEXT",
         help="The same key with the same body has one effect and one answer, for a day.",
         panel=COMMON_PANEL,
     ),
 ]
 JsonOption = Annotated[
-    bool,
-    Option("--json", help="Print the envelope, exactly as the broker answered it.", panel=COMMON_PANEL),
+    bool, Option("--json", help="Print the envelope, exactly as the broker answered it.", panel=COMMON_PANEL)
 ]
-NewOption = Annotated[
-    bool,
-    Option("--new", help="--project names a new label.", panel=COMMON_PANEL),
-]
+NewOption = Annotated[bool, Option(help="--project names a new label.", panel=COMMON_PANEL)]
 
-WaitOption = Annotated[bool, Option("--wait", help="Wait until there is something new.")]
+WaitOption = Annotated[bool, Option(help="Wait until there is something new.")]
 TimeoutOption = Annotated[
     float | None,
     Option(
-        "--timeout",
         min=0,
         metavar="SECONDS",
         help="How long to wait; default: as long as it takes, for an agent as long as its client allows.",

@@ -29,25 +29,16 @@ def create_token(
     role: Annotated[
         list[str],
         Option(
-            "--role",
             metavar="ROLE",
             help="Its purpose: proposer, reviewer, operator, handoff, supervisor, admin or monitor. For several,"
             " several times.",
         ),
     ],
     project: Annotated[
-        str | None,
-        Option(
-            "--project",
-            metavar="NAME",
-            help="The one project that it is for; default: all.",
-            completes="project",
-        ),
+        str | None, Option(metavar="NAME", help="The one project that it is for; default: all.", completes="project")
     ] = None,
     new: NewOption = False,
-    days: Annotated[
-        float | None, Option("--days", metavar="N", help="Days that it is valid; default: until revoked.")
-    ] = None,
+    days: Annotated[float | None, Option(metavar="N", help="Days that it is valid; default: until revoked.")] = None,
     idempotency_key: KeyOption = None,
     options: ConnectionOptions,
 ) -> Exit:
@@ -90,18 +81,14 @@ def add_webhook(
     url: Annotated[str, Argument(metavar="URL", help="https, or http to this machine.")],
     *,
     events: Annotated[
-        list[str] | None,
-        Option("--events", metavar="KIND", help="Only kinds that begin so, e.g. review_. For several, repeat it."),
+        list[str] | None, Option(metavar="KIND", help="Only kinds that begin so, e.g. review_. For several, repeat it.")
     ] = None,
     project: Annotated[
-        str | None,
-        Option("--project", metavar="NAME", help="Only events of this project.", completes="project"),
+        str | None, Option(metavar="NAME", help="Only events of this project.", completes="project")
     ] = None,
     new: NewOption = False,
     body: Annotated[str, Option("--format", metavar="FORMAT", help="json, or slack: a line of text.")] = "json",
-    allow_private: Annotated[
-        bool, Option("--allow-private", help="Allow addresses of private networks, for http too.")
-    ] = False,
+    allow_private: Annotated[bool, Option(help="Allow addresses of private networks, for http too.")] = False,
     idempotency_key: KeyOption = None,
     options: ConnectionOptions,
 ) -> Exit:

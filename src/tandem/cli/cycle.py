@@ -39,17 +39,10 @@ from tandem.settings.config import user_file
 _HINT = "env:NAME or file:PATH. Other users of this machine can read command lines, so a key is never given there."
 _SUFFIX = ".psk"
 WorkflowOption = Annotated[
-    str | None,
-    Option(
-        "--workflow",
-        metavar="NAME",
-        help="Default: the project's only one.",
-        completes="workflow",
-    ),
+    str | None, Option(metavar="NAME", help="Default: the project's only one.", completes="workflow")
 ]
 WriteToOption = Annotated[
-    Path | None,
-    Option("--write-to", metavar="DIR", help="Write each key to DIR/ROLE.psk instead of showing it."),
+    Path | None, Option(metavar="DIR", help="Write each key to DIR/ROLE.psk instead of showing it.")
 ]
 
 
@@ -198,7 +191,6 @@ def make_keys(
     key: Annotated[
         list[str] | None,
         Option(
-            "--key",
             metavar="ROLE=SOURCE",
             help="A key of your own: its role, and env:NAME or file:PATH. For several roles, several times.",
         ),
@@ -216,9 +208,7 @@ def rotate_key(
     role: Annotated[str, Argument(metavar="ROLE", help="Whose key.", completes="role")],
     *,
     workflow: WorkflowOption = None,
-    key: Annotated[
-        str | None, Option("--key", metavar="SOURCE", help="A key of your own: env:NAME or file:PATH.")
-    ] = None,
+    key: Annotated[str | None, Option(metavar="SOURCE", help="A key of your own: env:NAME or file:PATH.")] = None,
     write_to: WriteToOption = None,
     options: ConnectionOptions,
 ) -> Exit:
@@ -283,11 +273,10 @@ def open_session(
     *,
     # The operation's own name for it, as the argument's twin.
     role_option: Annotated[str | None, Option("--role", hidden=True, completes="role")] = None,
-    psk: Annotated[str | None, Option("--psk", hidden=True)] = None,
+    psk: Annotated[str | None, Option(hidden=True)] = None,
     psk_file: Annotated[
         str | None,
         Option(
-            "--psk-file",
             metavar="FILE",
             help="Its first line is the role's key; - for standard input. Default: TANDEM_PSK, else the file that "
             "TANDEM_PSK_FILE names, else you are asked for it.",
@@ -318,10 +307,7 @@ CycleArgument = Annotated[
 
 
 def example(
-    name: Annotated[
-        str | None,
-        Argument(metavar="NAME", help="Which one to print.", completes="example"),
-    ] = None,
+    name: Annotated[str | None, Argument(metavar="NAME", help="Which one to print.", completes="example")] = None,
     *,
     as_json: EnvelopeOption = False,
 ) -> None:
@@ -370,7 +356,7 @@ def show_cycle(
 def export(
     cycle_id: CycleArgument = None,
     *,
-    to: Annotated[Path, Option("--to", metavar="DIR", help="Where the cycle's own folder goes.")],
+    to: Annotated[Path, Option(metavar="DIR", help="Where the cycle's own folder goes.")],
     workflow: WorkflowOption = None,
     options: ConnectionOptions,
 ) -> Exit:

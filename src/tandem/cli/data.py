@@ -44,9 +44,7 @@ class DataOptions:
         as_json: Whether the outcome is printed as an envelope.
     """
 
-    database: Annotated[
-        str | None, Option("--database", metavar="URL", help="Another database than the settings name.")
-    ] = None
+    database: Annotated[str | None, Option(metavar="URL", help="Another database than the settings name.")] = None
     verify: Annotated[
         bool, Option("--verify/--no-verify", help="Audit the copy: its events, their chain, and the state.")
     ] = True
@@ -58,15 +56,11 @@ class DataOptions:
         return load_settings({"data_dir": self.data_dir, "database_url": self.database}).settings
 
 
-ReplaceOption = Annotated[
-    bool, Option("--replace", help="Set a SQLite database that is there aside, under another name.")
-]
+ReplaceOption = Annotated[bool, Option(help="Set a SQLite database that is there aside, under another name.")]
 
 
 async def backup(
-    file: Annotated[Path, Argument(metavar="FILE", help="A new file, for you alone.")],
-    *,
-    options: DataOptions,
+    file: Annotated[Path, Argument(metavar="FILE", help="A new file, for you alone.")], *, options: DataOptions
 ) -> Exit:
     """Write a compressed copy of the whole database into one file; the broker may run meanwhile.
 
@@ -84,8 +78,7 @@ async def backup(
 
 async def restore(
     file: Annotated[
-        Path,
-        Argument(metavar="FILE", help="What 'tandem data backup FILE' or 'tandem data export FILE' wrote."),
+        Path, Argument(metavar="FILE", help="What 'tandem data backup FILE' or 'tandem data export FILE' wrote.")
     ],
     *,
     replace: ReplaceOption = False,
@@ -199,9 +192,7 @@ def _spool(file: Path) -> Generator[Path]:
 async def verify(
     *,
     data_dir: DataDirOption = None,
-    database: Annotated[
-        str | None, Option("--database", metavar="URL", help="Another database than the settings name.")
-    ] = None,
+    database: Annotated[str | None, Option(metavar="URL", help="Another database than the settings name.")] = None,
     as_json: JsonOption = False,
 ) -> Exit:
     """Check every event's hash and chain, replay the log and compare it with the state.

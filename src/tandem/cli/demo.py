@@ -36,14 +36,11 @@ from tandem.store.event import EventKind
 
 def demo(
     *,
-    keep: Annotated[bool, Option("--keep", help="Keep the scratch folder.")] = False,
+    keep: Annotated[bool, Option(help="Keep the scratch folder.")] = False,
     only: Annotated[
-        Literal["review", "cycle"] | None,
-        Option("--only", help="Play the review alone, or the hand-off cycles; default: both."),
+        Literal["review", "cycle"] | None, Option(help="Play the review alone, or the hand-off cycles; default: both.")
     ] = None,
-    pool: Annotated[
-        bool, Option("--pool", help="Play a reviewer pool instead, with a scripted program for a model.")
-    ] = False,
+    pool: Annotated[bool, Option(help="Play a reviewer pool instead, with a scripted program for a model.")] = False,
 ) -> None:
     """Watch agents play a review and hand-off cycles: a broker, a repository and MCP clients, all real and scratch."""
     if pool and only is not None:

@@ -45,10 +45,9 @@ _MARKS = {
 
 async def doctor(
     *,
-    fix: Annotated[bool, Option("--fix", help="Apply the safe remedies, then check again.")] = False,
+    fix: Annotated[bool, Option(help="Apply the safe remedies, then check again.")] = False,
     deep: Annotated[
-        bool,
-        Option("--deep", help="Try what users do, too: a review by the pool, a commit. That costs a short review."),
+        bool, Option(help="Try what users do, too: a review by the pool, a commit. That costs a short review.")
     ] = False,
     broker: BrokerOption = None,
     as_json: JsonOption = False,

@@ -28,16 +28,16 @@ def listed(
     *,
     status: Annotated[
         Literal["open", "blocking", "all"] | None,
-        Option("--status", help="Those that no one settled, those that keep an approval back, or all."),
+        Option(help="Those that no one settled, those that keep an approval back, or all."),
     ] = None,
     number: Annotated[int | None, Option("--round", metavar="N", min=1, help="Their places in this round.")] = None,
-    at: Annotated[str | None, Option("--at", metavar="COMMIT", help="Their places in the files of a commit.")] = None,
+    at: Annotated[str | None, Option(metavar="COMMIT", help="Their places in the files of a commit.")] = None,
     form: Annotated[
         Literal["json", "markdown", "rdjson", "sarif"] | None,
         Option("--format", help="Print a document for other tools."),
     ] = None,
-    limit: Annotated[int | None, Option("--limit", min=1, help="Findings a page; default: all of them.")] = None,
-    page: Annotated[str | None, Option("--page", help="The token with which an answer goes on.")] = None,
+    limit: Annotated[int | None, Option(min=1, help="Findings a page; default: all of them.")] = None,
+    page: Annotated[str | None, Option(help="The token with which an answer goes on.")] = None,
     options: ConnectionOptions,
 ) -> Exit:
     """List the findings of a review with their places in its current round, or those of a project."""

@@ -55,13 +55,10 @@ _TIMEOUT_SECONDS = 540.0
 class StepOptions:
     """What every step is told."""
 
-    accept: Annotated[bool, Option("--accept", help="Take the reviewer's counter-patch, into the files as well.")] = (
-        False
-    )
+    accept: Annotated[bool, Option(help="Take the reviewer's counter-patch, into the files as well.")] = False
     timeout: Annotated[
         float | None,
         Option(
-            "--timeout",
             min=0,
             metavar="SECONDS",
             help=f"How long to wait for the verdict; 0: not at all; default: {_TIMEOUT_SECONDS:g}, or less where an"
@@ -69,8 +66,7 @@ class StepOptions:
         ),
     ] = None
     agent_type: Annotated[
-        str | None,
-        Option("--agent-type", metavar="NAME", variable="TANDEM_AGENT", help="Who does it; default: by the step."),
+        str | None, Option(metavar="NAME", variable="TANDEM_AGENT", help="Who does it; default: by the step.")
     ] = None
 
 
@@ -79,12 +75,11 @@ class DocumentOptions:
     """Which document is reviewed, and its new content if that is not in it yet."""
 
     file: Annotated[str | None, Argument(metavar="FILE", help="The document; default: the newest in .planning.")] = None
-    path: Annotated[
-        Path | None, Option("--path", metavar="PATH", help="With FILE -: the file that standard input is for.")
-    ] = None
+    path: Annotated[Path | None, Option(metavar="PATH", help="With FILE -: the file that standard input is for.")] = (
+        None
+    )
     content: Annotated[
-        str | None,
-        Option("--content", metavar="DRAFT", help="The content of FILE before it is written: a file, or -."),
+        str | None, Option(metavar="DRAFT", help="The content of FILE before it is written: a file, or -.")
     ] = None
 
 
@@ -92,19 +87,17 @@ class DocumentOptions:
 class WorkOptions:
     """Whose work is reviewed, and what verifying it gave."""
 
-    phase: Annotated[
-        str | None, Option("--phase", metavar="NAME", variable="TANDEM_PHASE", help="The phase it belongs to.")
-    ] = None
+    phase: Annotated[str | None, Option(metavar="NAME", variable="TANDEM_PHASE", help="The phase it belongs to.")] = (
+        None
+    )
     plan: Annotated[
-        str | None,
-        Option("--plan", metavar="NAME", variable="TANDEM_PLAN", help="The plan it belongs to: 03-02, or 02."),
+        str | None, Option(metavar="NAME", variable="TANDEM_PLAN", help="The plan it belongs to: 03-02, or 02.")
     ] = None
     task: Annotated[
-        str | None, Option("--task", metavar="NAME", variable="TANDEM_TASK", help="The task: its number or name.")
+        str | None, Option(metavar="NAME", variable="TANDEM_TASK", help="The task: its number or name.")
     ] = None
     result: Annotated[
-        str | None,
-        Option("--result", metavar="TEXT", help="What verifying it gave: text, @FILE or - for standard input."),
+        str | None, Option(metavar="TEXT", help="What verifying it gave: text, @FILE or - for standard input.")
     ] = None
 
     @property
@@ -187,7 +180,7 @@ def verification(
 def task(
     *,
     work: WorkOptions,
-    staged: Annotated[bool, Option("--staged", help="What the index holds, not the whole working tree.")] = False,
+    staged: Annotated[bool, Option(help="What the index holds, not the whole working tree.")] = False,
     asked: StepOptions,
     options: ConnectionOptions,
 ) -> Exit:
@@ -206,7 +199,7 @@ def wave(
     ] = None,
     *,
     since: Annotated[
-        str | None, Option("--since", metavar="REV", help="Begin after it; default: the plan's first commit.")
+        str | None, Option(metavar="REV", help="Begin after it; default: the plan's first commit.")
     ] = None,
     work: WorkOptions,
     asked: StepOptions,

@@ -34,36 +34,11 @@ _SHORT = 10
 _COMMANDS = frozenset(
     {"am", "branch", "cherry-pick", "commit", "merge", "pull", "push", "rebase", "reset", "revert", "update-ref"}
 )
-BranchOption = Annotated[
-    list[str] | None, Option("--branch", metavar="NAME", help="A base branch; repeat it for several.")
-]
-AcceptOption = Annotated[
-    list[str] | None,
-    Option("--accept", metavar="REV", help="Accept what this ref has by now without review, e.g. what others pushed."),
-]
-StrictOption = Annotated[
-    bool | None,
-    Option("--strict/--no-strict", help="Have agents' hooks refuse plans, too, until they are approved."),
-]
-SignOption = Annotated[
-    bool | None, Option("--sign/--no-sign", help="Sign approved commits, for colleagues with their own broker.")
-]
-SignerOption = Annotated[
-    list[str] | None,
-    Option("--signer", metavar="NAME=KEY", help="Let pass what this colleague's broker has approved and signed."),
-]
-NoSignerOption = Annotated[
-    list[str] | None, Option("--no-signer", metavar="NAME", help="Count this colleague's signatures no longer.")
-]
 CommitsOption = Annotated[
     Literal["free", "followed", "reviewed"] | None,
-    Option("--commits", help="Let commits on other branches pass, submit them as well, or refuse them until approved."),
+    Option(help="Let commits on other branches pass, submit them as well, or refuse them until approved."),
 ]
-ThresholdOption = Annotated[
-    Literal["blocker", "major", "minor", "nit"] | None,
-    Option("--threshold", help="From which severity on an open finding keeps an approval back; at first major."),
-]
-ReasonOption = Annotated[str | None, Option("--reason", metavar="TEXT", help="Why, for the log.")]
+ReasonOption = Annotated[str | None, Option(metavar="TEXT", help="Why, for the log.")]
 
 
 def override_gate(
@@ -91,14 +66,30 @@ def override_gate(
 
 async def on(  # noqa: PLR0913 - its options
     *,
-    branch: BranchOption = None,
-    accept: AcceptOption = None,
-    strict: StrictOption = None,
-    sign: SignOption = None,
-    signer: SignerOption = None,
-    no_signer: NoSignerOption = None,
+    branch: Annotated[list[str] | None, Option(metavar="NAME", help="A base branch; repeat it for several.")] = None,
+    accept: Annotated[
+        list[str] | None,
+        Option(metavar="REV", help="Accept what this ref has by now without review, e.g. what others pushed."),
+    ] = None,
+    strict: Annotated[
+        bool | None,
+        Option("--strict/--no-strict", help="Have agents' hooks refuse plans, too, until they are approved."),
+    ] = None,
+    sign: Annotated[
+        bool | None, Option("--sign/--no-sign", help="Sign approved commits, for colleagues with their own broker.")
+    ] = None,
+    signer: Annotated[
+        list[str] | None,
+        Option(metavar="NAME=KEY", help="Let pass what this colleague's broker has approved and signed."),
+    ] = None,
+    no_signer: Annotated[
+        list[str] | None, Option(metavar="NAME", help="Count this colleague's signatures no longer.")
+    ] = None,
     commits: CommitsOption = None,
-    threshold: ThresholdOption = None,
+    threshold: Annotated[
+        Literal["blocker", "major", "minor", "nit"] | None,
+        Option(help="From which severity on an open finding keeps an approval back; at first major."),
+    ] = None,
     reason: ReasonOption = None,
     yes: YesOption = False,  # noqa: ARG001 - see there
     options: ConnectionOptions,
@@ -219,7 +210,7 @@ async def server_hook(
         Path, Argument(metavar="REPOSITORY", help="The bare repository; default: the current folder.")
     ] = Path(),
     *,
-    remove: Annotated[bool, Option("--remove", help="Remove the hook, and restore the former one.")] = False,
+    remove: Annotated[bool, Option(help="Remove the hook, and restore the former one.")] = False,
     yes: YesOption = False,  # noqa: ARG001 - see there
     options: ConnectionOptions,
 ) -> Exit:

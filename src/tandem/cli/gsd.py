@@ -25,15 +25,12 @@ from tandem.setup.edits.changes import diff, install
 
 def overlay(
     *,
-    remove: Annotated[bool, Option("--remove", help="Take the pointers out, to the byte.")] = False,
+    remove: Annotated[bool, Option(help="Take the pointers out, to the byte.")] = False,
     refresh: Annotated[
-        bool, Option("--refresh", help="Only where they were put in before, such as after an update of GSD.")
+        bool, Option(help="Only where they were put in before, such as after an update of GSD.")
     ] = False,
-    dry_run: Annotated[bool, Option("--dry-run", help="Show the changes as a diff, and make none.")] = False,
-    client: Annotated[
-        list[Client] | None,
-        Option("--client", help="Only this client's GSD; for several, several times."),
-    ] = None,
+    dry_run: Annotated[bool, Option(help="Show the changes as a diff, and make none.")] = False,
+    client: Annotated[list[Client] | None, Option(help="Only this client's GSD; for several, several times.")] = None,
     as_json: EnvelopeOption = False,
 ) -> None:
     """Add one-line pointers to 'tandem gate …' to GSD's installed files, here and in your home folder.

@@ -36,12 +36,8 @@ _COMMITS_QUESTION = (
     " review, or reviewed to have each refused until it is approved. To change it later, for example: tandem gate on"
     " --commits reviewed."
 )
-DryRunOption = Annotated[bool, Option("--dry-run", help="Print the exact changes as a diff; change nothing.")]
+DryRunOption = Annotated[bool, Option(help="Print the exact changes as a diff; change nothing.")]
 YesOption = Annotated[bool, Option("--yes", "-y", help="Do not ask.")]
-BrokerOption = Annotated[
-    str | None,
-    Option("--broker", metavar="URL", help="The broker that the agents use; default: the one that runs for this user."),
-]
 
 
 @dataclass
@@ -238,15 +234,17 @@ def _kind(change: FileChange) -> str:
 async def init(
     *,
     client: Annotated[
-        list[str] | None,
-        Option("--client", metavar="NAME", help=f"Set up this one, installed or not: {', '.join(NAMES)}."),
+        list[str] | None, Option(metavar="NAME", help=f"Set up this one, installed or not: {', '.join(NAMES)}.")
     ] = None,
-    gate: Annotated[bool, Option("--gate", help="Have git and the agents' hooks refuse unapproved content.")] = False,
+    gate: Annotated[bool, Option(help="Have git and the agents' hooks refuse unapproved content.")] = False,
     commits: CommitsOption = None,
-    name: Annotated[str | None, Option("--name", help="The project's name; default: the folder's.")] = None,
+    name: Annotated[str | None, Option(help="The project's name; default: the folder's.")] = None,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
-    broker: BrokerOption = None,
+    broker: Annotated[
+        str | None,
+        Option(metavar="URL", help="The broker that the agents use; default: the one that runs for this user."),
+    ] = None,
     as_json: EnvelopeOption = False,
 ) -> Exit:
     """Set this repository up: register it, and give the agents' clients Tandem's server, skill and instructions.

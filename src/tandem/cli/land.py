@@ -52,16 +52,12 @@ def land(
         str | None, Argument(metavar="BRANCH", help="The branch that lands; default: the one that is checked out.")
     ] = None,
     *,
-    onto: Annotated[
-        str | None, Option("--onto", metavar="BRANCH", help="The base branch; default: the gate's first.")
-    ] = None,
+    onto: Annotated[str | None, Option(metavar="BRANCH", help="The base branch; default: the gate's first.")] = None,
     strategy: Annotated[
-        Strategy | None,
-        Option("--strategy", help="A merge commit, one commit, or a fast-forward; default: landing_strategy."),
+        Strategy | None, Option(help="A merge commit, one commit, or a fast-forward; default: landing_strategy.")
     ] = None,
     remote: Annotated[
-        str | None,
-        Option("--remote", metavar="NAME", help="Move this remote's branch; default: the setting landing_remote."),
+        str | None, Option(metavar="NAME", help="Move this remote's branch; default: the setting landing_remote.")
     ] = None,
     intent: Annotated[
         str | None,

@@ -21,9 +21,7 @@ from tandem.setup.background import reach_broker
 async def open_pages(
     review: Annotated[str | None, Argument(metavar="REVIEW", help="Open this review's page.")] = None,
     *,
-    project: Annotated[
-        str | None, Option("--project", metavar="NAME", help="Open the inbox of this project only.")
-    ] = None,
+    project: Annotated[str | None, Option(metavar="NAME", help="Open the inbox of this project only.")] = None,
     print_only: Annotated[bool, Option("--print", help="Only print the address; open nothing.")] = False,
     broker: BrokerOption = None,
     as_json: EnvelopeOption = False,

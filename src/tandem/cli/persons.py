@@ -32,7 +32,7 @@ _QUIETLY = "end their turns without news of their reviews"
 _LONGEST = 200
 """The longest name that the broker takes, in characters."""
 
-YesOption = Annotated[bool, Option("--yes", hidden=True)]
+YesOption = Annotated[bool, Option(hidden=True)]
 """Answers nothing: all that these commands ask loosens a gate. Scripts of earlier versions may have it."""
 
 REVIEWING = frozenset({"claim_review", "submit_verdict", "answer_finding"})
@@ -326,7 +326,7 @@ def me(
         ),
     ] = None,
     *,
-    off: Annotated[bool, Option("--off", help="With quiet: agents go on again.")] = False,
+    off: Annotated[bool, Option(help="With quiet: agents go on again.")] = False,
     as_json: EnvelopeOption = False,
 ) -> Exit:
     """Say once who you are: the name under which you propose, review and decide, in every command and project.

@@ -74,12 +74,9 @@ class History:
         int | None, Option("--last", "-n", metavar="N", min=1, help="Only the newest N commits, by default of HEAD.")
     ] = None
     branch: Annotated[
-        str | None,
-        Option("--branch", metavar="NAME", help="The base branch; default: the range's end, or the one checked out."),
+        str | None, Option(metavar="NAME", help="The base branch; default: the range's end, or the one checked out.")
     ] = None
-    explain: Annotated[bool, Option("--explain", help="Name the needs of each commit, with the rules and paths.")] = (
-        False
-    )
+    explain: Annotated[bool, Option(help="Name the needs of each commit, with the rules and paths.")] = False
 
 
 @without("project", "new")

@@ -29,13 +29,10 @@ FolderArgument = Annotated[Path, Argument(metavar="FOLDER", help="A folder in a 
 async def add_project(
     path: FolderArgument = Path(),
     *,
-    name: Annotated[str | None, Option("--name", help="Its name; default: the folder's.")] = None,
-    elsewhere: Annotated[
-        bool, Option("--elsewhere", help="Without a folder: its repository is on other machines.")
-    ] = False,
+    name: Annotated[str | None, Option(help="Its name; default: the folder's.")] = None,
+    elsewhere: Annotated[bool, Option(help="Without a folder: its repository is on other machines.")] = False,
     mirror: Annotated[
-        str | None,
-        Option("--mirror", metavar="URL", help="The repository at this URL, fetched by the broker itself."),
+        str | None, Option(metavar="URL", help="The repository at this URL, fetched by the broker itself.")
     ] = None,
     options: ConnectionOptions,
 ) -> Exit:

@@ -30,20 +30,17 @@ if TYPE_CHECKING:
 def listed(  # noqa: PLR0913 an option each
     *,
     all_: Annotated[bool, Option("--all", help="Closed ones too.")] = False,
-    closed: Annotated[bool, Option("--closed", help="Closed ones only.")] = False,
-    status: Annotated[StatusName | None, Option("--status", help="Only reviews in this state.")] = None,
-    category: Annotated[Category | None, Option("--category", help="Only reviews of this kind.")] = None,
-    priority: Annotated[Priority | None, Option("--priority", help="Only reviews of this priority.")] = None,
-    turn: Annotated[Side | None, Option("--turn", help="Only reviews where it is this side's turn.")] = None,
+    closed: Annotated[bool, Option(help="Closed ones only.")] = False,
+    status: Annotated[StatusName | None, Option(help="Only reviews in this state.")] = None,
+    category: Annotated[Category | None, Option(help="Only reviews of this kind.")] = None,
+    priority: Annotated[Priority | None, Option(help="Only reviews of this priority.")] = None,
+    turn: Annotated[Side | None, Option(help="Only reviews where it is this side's turn.")] = None,
     attention: Annotated[
-        bool | None,
-        Option("--attention/--no-attention", help="Only those that do, or do not, wait for a person."),
+        bool | None, Option("--attention/--no-attention", help="Only those that do, or do not, wait for a person.")
     ] = None,
-    limit: Annotated[int, Option("--limit", min=1, help="Rows a page.")] = 50,
-    page: Annotated[
-        str | None, Option("--page", help="The token with which an answer says how the list goes on.")
-    ] = None,
-    cursor: Annotated[str | None, Option("--cursor", help="Wait for changes after this place.")] = None,
+    limit: Annotated[int, Option(min=1, help="Rows a page.")] = 50,
+    page: Annotated[str | None, Option(help="The token with which an answer says how the list goes on.")] = None,
+    cursor: Annotated[str | None, Option(help="Wait for changes after this place.")] = None,
     wait: WaitOption = False,
     timeout: TimeoutOption = None,
     options: ConnectionOptions,
@@ -97,23 +94,13 @@ RoundOption = Annotated[
 FindingsOption = Annotated[
     str | None,
     Option(
-        "--findings",
         metavar="JSON",
         help='What you found: [{"file": "a.py", "line": 3, "severity": "minor", "claim": "…"}]; @FILE, -.',
     ),
 ]
-AnswersOption = Annotated[
-    str | None,
-    Option(
-        "--answers",
-        metavar="JSON",
-        help='Of earlier findings: [{"finding_id": "fn_8w1x", "answer": "verified"}]; @FILE, -.',
-    ),
-]
 
 WithoutDraftsOption = Annotated[
-    bool,
-    Option("--without-drafts", help="Decide also where you wrote something and did not send it; it stays a draft."),
+    bool, Option(help="Decide also where you wrote something and did not send it; it stays a draft.")
 ]
 
 
@@ -123,7 +110,12 @@ def approve(
     *,
     reason: Annotated[str | None, Option("-m", "--reason", metavar="TEXT", help="What convinced you.")] = None,
     findings: FindingsOption = None,
-    answers: AnswersOption = None,
+    answers: Annotated[
+        str | None,
+        Option(
+            metavar="JSON", help='Of earlier findings: [{"finding_id": "fn_8w1x", "answer": "verified"}]; @FILE, -.'
+        ),
+    ] = None,
     number: RoundOption = None,
     without_drafts: WithoutDraftsOption = False,
     options: ConnectionOptions,

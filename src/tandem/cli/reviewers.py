@@ -45,8 +45,7 @@ def show_logs(
     follow: Annotated[bool, Option("--follow", "-f", help="Go on as lines are written, until Ctrl-C.")] = False,
     lines: Annotated[int, Option("-n", "--lines", min=0, help="How many of the last lines.")] = 50,
     data_dir: Annotated[
-        Path | None,
-        Option("--data-dir", metavar="DIR", help="The data folder of who runs it; default: the user's own."),
+        Path | None, Option(metavar="DIR", help="The data folder of who runs it; default: the user's own.")
     ] = None,
     broker: BrokerOption = None,
 ) -> None:
@@ -109,8 +108,8 @@ def kill(
     ] = None,
     *,
     # The operation's own name for it, as the argument's twin.
-    reviewer_id: Annotated[str | None, Option("--reviewer-id", hidden=True, completes="reviewer")] = None,
-    force: Annotated[bool, Option("--force", help="At once; its review goes back into the queue.")] = False,
+    reviewer_id: Annotated[str | None, Option(hidden=True, completes="reviewer")] = None,
+    force: Annotated[bool, Option(help="At once; its review goes back into the queue.")] = False,
     idempotency_key: KeyOption = None,
     options: ConnectionOptions,
 ) -> Exit:

@@ -207,13 +207,10 @@ class Remote:
 def supervise(
     *,
     # Not from the environment: to ask a broker is one thing, to run programs for it another.
-    broker: Annotated[
-        str | None, Option("--broker", metavar="URL", help="Run a pool of reviewers here for this broker.")
-    ] = None,
+    broker: Annotated[str | None, Option(metavar="URL", help="Run a pool of reviewers here for this broker.")] = None,
     project: Annotated[
         list[str] | None,
         Option(
-            "--project",
             metavar="NAME",
             help="Only for this project; for several, several times. Default: all that are registered.",
             completes="project",
@@ -221,15 +218,10 @@ def supervise(
     ] = None,
     workspace: Annotated[
         Path | None,
-        Option(
-            "--workspace",
-            metavar="DIR",
-            help="The one project's folder on this machine; default: where it is registered.",
-        ),
+        Option(metavar="DIR", help="The one project's folder on this machine; default: where it is registered."),
     ] = None,
     data_dir: Annotated[
-        Path | None,
-        Option("--data-dir", metavar="DIR", help="For its own id, logs and scratch; default: the user's own."),
+        Path | None, Option(metavar="DIR", help="For its own id, logs and scratch; default: the user's own.")
     ] = None,
     as_json: Annotated[bool, Option("--json", help="Print a line of JSON for each event.")] = False,
 ) -> None:

@@ -38,12 +38,10 @@ _SHORT_LOGIN = "A reviewer can use this login of Claude Code for some hours; for
 async def setup(
     *,
     provider: Annotated[
-        str | None,
-        Option("--provider", metavar="NAME", help="Have this one review: opencode, gemini, claude, codex."),
+        str | None, Option(metavar="NAME", help="Have this one review: opencode, gemini, claude, codex.")
     ] = None,
     model: Annotated[
-        str | None,
-        Option("--model", metavar="NAME", help="Its model, in its own words; SERVICE/MODEL for opencode."),
+        str | None, Option(metavar="NAME", help="Its model, in its own words; SERVICE/MODEL for opencode.")
     ] = None,
     yes: Annotated[bool, Option("--yes", "-y", help="Do not ask.")] = False,
     as_json: EnvelopeOption = False,

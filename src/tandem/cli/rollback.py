@@ -29,11 +29,9 @@ _APPROVAL = {"carried": "its review still holds", "re_review": "to be reviewed a
 async def rollback(
     review_id: Annotated[str, Argument(metavar="REVIEW", completes="review")],
     *,
-    dry_run: Annotated[
-        bool, Option("--dry-run", help="Show the commits, reverts, replays and files; change nothing.")
-    ] = False,
+    dry_run: Annotated[bool, Option(help="Show the commits, reverts, replays and files; change nothing.")] = False,
     settled: Annotated[
-        bool, Option("--settled", help="Only say that nothing has to be rolled back; a person at a terminal.")
+        bool, Option(help="Only say that nothing has to be rolled back; a person at a terminal.")
     ] = False,
     reason: Annotated[
         str | None, Option("-m", "--message", metavar="WHY", help="Why it is settled, for the log.")

@@ -39,9 +39,7 @@ def show_settings(
     *,
     all_: Annotated[bool, Option("--all", help="Also those that few need.")] = False,
     as_json: EnvelopeOption = False,
-    data_dir: Annotated[
-        Path | None, Option("--data-dir", metavar="DIR", help="As if this were given to 'tandem up'.")
-    ] = None,
+    data_dir: Annotated[Path | None, Option(metavar="DIR", help="As if this were given to 'tandem up'.")] = None,
 ) -> None:
     """Show settings with their values and origins, and the ignored ones; with [bold]--all[/bold] every one.
 
@@ -110,12 +108,11 @@ def _shown(value: Any) -> str:
 
 def trust_files(
     files: Annotated[
-        list[Path] | None,
-        Argument(metavar="FILE", help="Files of the project with settings; default: all there are."),
+        list[Path] | None, Argument(metavar="FILE", help="Files of the project with settings; default: all there are.")
     ] = None,
     *,
     list_: Annotated[bool, Option("--list", help="Show the trusted files, in every project.")] = False,
-    revoke: Annotated[bool, Option("--revoke", help="Revoke the trust.")] = False,
+    revoke: Annotated[bool, Option(help="Revoke the trust.")] = False,
     yes: YesOption = False,  # noqa: ARG001 - see there
     as_json: EnvelopeOption = False,
 ) -> None:

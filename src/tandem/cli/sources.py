@@ -36,14 +36,10 @@ class Source:
         text: One file, whole.
     """
 
-    staged: Annotated[bool, Option("--staged", help="What the index holds.")] = False
-    commit: Annotated[str | None, Option("--commit", metavar="REV", help="What one commit changed.")] = None
-    range: Annotated[
-        str | None, Option("--range", metavar="A..B", help="What changed between two commits, as one change.")
-    ] = None
-    text: Annotated[
-        Path | None, Option("--text", metavar="FILE", help="One file, whole: a plan, a context, a report.")
-    ] = None
+    staged: Annotated[bool, Option(help="What the index holds.")] = False
+    commit: Annotated[str | None, Option(metavar="REV", help="What one commit changed.")] = None
+    range: Annotated[str | None, Option(metavar="A..B", help="What changed between two commits, as one change.")] = None
+    text: Annotated[Path | None, Option(metavar="FILE", help="One file, whole: a plan, a context, a report.")] = None
 
     def __post_init__(self) -> None:
         if sum((self.staged, self.commit is not None, self.range is not None, self.text is not None)) > 1:
@@ -161,9 +157,9 @@ def _emptiness(source: Source) -> str:
 def check(
     *,
     source: Source,
-    digest: Annotated[str | None, Option("--digest", help="A round's digest instead of content.")] = None,
+    digest: Annotated[str | None, Option(help="A round's digest instead of content.")] = None,
     changes: Annotated[
-        str | None, Option("--changes", metavar="JSON", help="Raw changes: JSON, @FILE or - for standard input.")
+        str | None, Option(metavar="JSON", help="Raw changes: JSON, @FILE or - for standard input.")
     ] = None,
     options: ConnectionOptions,
 ) -> Exit:

@@ -81,34 +81,26 @@ def submit(  # noqa: PLR0913 an option each
     ] = None,
     *,
     branch: Annotated[
-        bool,
-        Option("--branch", help="All commits of a branch, as one change; again: a new round of the same review."),
+        bool, Option(help="All commits of a branch, as one change; again: a new round of the same review.")
     ] = False,
     intent: Annotated[
-        str | None,
-        Option("--intent", "-m", metavar="TEXT", help="Its purpose; a revision keeps its review's."),
+        str | None, Option("--intent", "-m", metavar="TEXT", help="Its purpose; a revision keeps its review's.")
     ] = None,
     source: Source,
     description: Annotated[
-        str | None, Option("--description", metavar="TEXT", help="Details: text, @FILE or - for standard input.")
+        str | None, Option(metavar="TEXT", help="Details: text, @FILE or - for standard input.")
     ] = None,
-    revise: Annotated[
-        str | None,
-        Option("--revise", metavar="REVIEW", help="A new round of it.", completes="review"),
-    ] = None,
-    parent: Annotated[
-        str | None,
-        Option("--parent", metavar="REVIEW", help="Follow a rejected one.", completes="review"),
-    ] = None,
+    revise: Annotated[str | None, Option(metavar="REVIEW", help="A new round of it.", completes="review")] = None,
+    parent: Annotated[str | None, Option(metavar="REVIEW", help="Follow a rejected one.", completes="review")] = None,
     category: Annotated[
         Literal["plan_review", "code_change", "verification", "handoff"] | None,
-        Option("--category", help="Default: plan_review for --text, else code_change."),
+        Option(help="Default: plan_review for --text, else code_change."),
     ] = None,
     work: WorkOptions,
     agent_type: Annotated[
-        str, Option("--agent-type", metavar="NAME", variable="TANDEM_AGENT", help="Which agent made the change.")
+        str, Option(metavar="NAME", variable="TANDEM_AGENT", help="Which agent made the change.")
     ] = "cli",
-    wait: Annotated[bool, Option("--wait", help="Wait for the verdict; the exit status says which.")] = False,
+    wait: Annotated[bool, Option(help="Wait for the verdict; the exit status says which.")] = False,
     timeout: TimeoutOption = None,
     options: ConnectionOptions,
 ) -> Exit:

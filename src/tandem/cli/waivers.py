@@ -27,7 +27,7 @@ def waive(
     ],
     *,
     until: Annotated[
-        str, Option("--until", metavar="TIME", help="When it is reviewed after the fact: 12h, 3d, 2w, or an ISO time.")
+        str, Option(metavar="TIME", help="When it is reviewed after the fact: 12h, 3d, 2w, or an ISO time.")
     ],
     reason: Annotated[str, Option("-m", "--reason", metavar="TEXT", help="Why it cannot wait; it is recorded.")],
     options: ConnectionOptions,
@@ -58,7 +58,7 @@ def settle(
     review_id: ReviewArgument,
     verdict: Annotated[Literal["approved", "objects"], Argument(metavar="VERDICT", help="Whether the change is good.")],
     *,
-    need: Annotated[str | None, Option("--need", metavar="NEED", help="Needed if several are owed.")] = None,
+    need: Annotated[str | None, Option(metavar="NEED", help="Needed if several are owed.")] = None,
     reason: Annotated[str | None, Option("-m", "--reason", metavar="TEXT", help="Required to object.")] = None,
     options: ConnectionOptions,
 ) -> Exit:
