@@ -159,10 +159,6 @@ class BaseBranch:
         folders = [Path(top.removeprefix("worktree ")) for top, *facts in found if f"branch {self._ref}" in facts]
         return [Checkout(folder) for folder in folders if folder.is_dir()]
 
-    def tree(self, commit: str) -> str:
-        """The tree of a commit."""
-        return self.checkout.text("rev-parse", f"{commit}^{{tree}}")
-
     def has(self, commit: str) -> bool:
         """Whether a commit is in its history."""
         return self.checkout.is_ancestor(commit, self._ref)

@@ -77,11 +77,7 @@ def wait_condition(operation: str, arguments: dict[str, Any]) -> WaitCondition:
         case "get_review_status" if arguments.get("wake_on") == "any":
             return WaitCondition(lambda data: data.get("status") == "closed", has_changed, verdict_status)
         case "get_review_status":
-            return WaitCondition(
-                lambda data: is_proposers_turn(data) and not goes_on(data),
-                lambda data: has_changed(data) and not goes_on(data),
-                verdict_status,
-            )
+            return WaitCondition(needs_no_wait, lambda data: has_changed(data) and not goes_on(data), verdict_status)
         case "list_checks" if arguments.get("review_id") is not None:
             return WaitCondition(_checks_ended, _checks_ended, _checks_status)
         case "list_reviews":
@@ -102,6 +98,11 @@ def goes_on(data: dict[str, Any]) -> bool:
     """
     is_stuck = lacks_reviewer(data) and data.get("attention") is None
     return awaits_checks(data) or (is_stuck and agent_mark() is None)
+
+
+def needs_no_wait(data: dict[str, Any]) -> bool:
+    """Whether it is its proposer's turn in a review, or it is over, and nothing comes by itself."""
+    return is_proposers_turn(data) and not goes_on(data)
 
 
 def verdict_status(data: dict[str, Any]) -> Exit:

@@ -14,10 +14,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self
 
-from tandem.bridge.session import Session, data_of, has_changed, is_proposers_turn
+from tandem.bridge.session import Session, data_of, has_changed
 from tandem.cli.audit import asking
 from tandem.cli.base_branch import BaseBranch, Candidate, Strategy
-from tandem.cli.calls import goes_on, present, say_go_on, verdict_status
+from tandem.cli.calls import needs_no_wait, present, say_go_on, verdict_status
 from tandem.cli.connection_options import ConnectionOptions, TimeoutOption
 from tandem.cli.declared import Argument, Option, without
 from tandem.cli.submit import CheckRemarks, await_verdict, send_range
@@ -71,7 +71,8 @@ def land(
     Run again in any state, it goes on from there.
     """
     gate = _gate()
-    base, source, head = _named(gate, onto or gate.branches[0], branch)
+    base = onto or gate.branches[0]
+    source, head = _named(gate, base, branch)
     settings = load_settings(project_root=Path(gate.place.settings_root)).settings
     limit_s = wait_seconds() if timeout is None else timeout
     with options.session(gate) as session:
@@ -112,8 +113,8 @@ def _gate() -> GateFile:
     return gate
 
 
-def _named(gate: GateFile, base: str, branch: str | None) -> tuple[str, str, str]:
-    """The base branch, the branch that lands, and its commit."""
+def _named(gate: GateFile, base: str, branch: str | None) -> tuple[str, str]:
+    """The branch that lands, and its commit."""
     source = branch or git.branch(gate.place) or ""
     head = git.resolve(gate.place, git.HEADS + source)
     if base not in gate.branches:
@@ -121,7 +122,7 @@ def _named(gate: GateFile, base: str, branch: str | None) -> tuple[str, str, str
     if head is None or source == base:
         unknown = f"'{branch}' is no branch here. " if branch and head is None else ""
         raise InvalidInput(f"{unknown}Name the branch that lands on {base}: tandem land BRANCH", field="branch")
-    return base, source, head
+    return source, head
 
 
 class _MustWait(Exception):
@@ -247,7 +248,7 @@ class _Job:
         """What the branch makes of the base branch as that is now; None if that has all of it."""
         tip = self.base.tip()
         found = self.base.merged(tip, self.head, self.strategy, self._title())
-        return None if found.tree == self.base.tree(tip) else found
+        return None if found.tree == git.tree_of(self.gate.place, tip) else found
 
     def _title(self) -> str:
         return self.purpose if self.strategy == "squash" else f"Merge branch '{self.source}'"
@@ -301,7 +302,7 @@ class _Job:
         """The one of some reviews whose verdict comes first, or whose proposer's turn it is."""
         say(f"{self.source} is under review: {', '.join(is_up)}")
         with progress("still waiting for the verdict"):
-            while not (ready := [one for one in map(self._status, is_up) if len(is_up) == 1 or _is_ready(one)]):
+            while not (ready := [one for one in map(self._status, is_up) if len(is_up) == 1 or needs_no_wait(one)]):
                 self.wait("list_reviews", {"project": self.gate.project, "status": "open", "limit": 1})
         return {**ready[0], "existed": True}
 
@@ -513,11 +514,6 @@ class _Place:
         mine = {name: self._row[name] for name in ("landing_id", "generation") if self._row}
         said = {**job.line, "source": job.source, "head": job.head, **mine, "state": state, **told}
         self._row = job.session.data("report_landing", said)
-
-
-def _is_ready(status: dict[str, Any]) -> bool:
-    """Whether no wait helps a review."""
-    return is_proposers_turn(status) and not goes_on(status)
 
 
 def _unapproved(judgement: Judgement) -> bool:

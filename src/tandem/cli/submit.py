@@ -20,7 +20,7 @@ from tandem.cli.calls import (
     Inputs,
     awaits_checks,
     given,
-    goes_on,
+    needs_no_wait,
     present,
     say_go_on,
     say_question,
@@ -299,7 +299,7 @@ def await_verdict(session: Session, created: dict[str, Any], timeout_s: float | 
                 following.follow()
             if awaits_checks(data):
                 doing("still waiting for the checks")
-            if (is_proposers_turn(data) and not goes_on(data)) or not has_changed(data):
+            if needs_no_wait(data) or not has_changed(data):
                 break
             arguments["cursor"] = data["cursor"]
     if data["status"] in {"approved", "changes_requested"} or not is_decided(data):
