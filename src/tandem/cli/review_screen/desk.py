@@ -190,7 +190,7 @@ class LoadedReview:
         shown = (
             self.drafts if self.is_current else (replace(one, place=None) for one in self.drafts if one.round == number)
         )
-        return [(_line_of(as_finding(one)), one) for one in shown]
+        return [(line_of(as_finding(one)), one) for one in shown]
 
     @property
     def versions(self) -> set[Version]:
@@ -235,9 +235,12 @@ def _version(draft: Draft) -> Version:
     return draft.draft_id, draft.updated_at
 
 
-def _line_of(one: GivenFinding) -> LineRef:
-    last = one.end_line or one.line
-    return LineRef(one.file or "", last, one.side, one.line if one.line != last else None)
+def line_of(one: FindingView | GivenFinding) -> LineRef:
+    """Where a finding stands, or the draft of one."""
+    place = one.place if isinstance(one, FindingView) and one.place else one
+    last = place.end_line or place.line
+    side = "old" if one.side == "old" and last is not None else "new"
+    return LineRef(place.file or one.file or "", last, side, place.line if place.line != last else None)
 
 
 async def read_drafts(client: TandemClient, review_id: str, person: str) -> tuple[Draft, ...]:

@@ -24,7 +24,7 @@ from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from tandem.cli.review_screen.desk import LineRef
+from tandem.cli.review_screen.desk import LineRef, line_of
 from tandem.cli.review_screen.keyboard import bindings
 from tandem.cli.review_screen.screens import LineDialog, TextDialog, host
 from tandem.core.visible import visible, visible_line
@@ -190,24 +190,15 @@ def with_findings(
     waiting: dict[LineRef, list[Row]] = {}
     for group in together(found):
         # All below the lines of the gravest one; each names its own.
-        below = waiting.setdefault(_spot(group[0]), [])
+        below = waiting.setdefault(line_of(group[0]), [])
         for one in group:
-            below += _finding(one, _spot(one), answers.get(one.finding_id))
+            below += _finding(one, line_of(one), answers.get(one.finding_id))
     for spot, unsent in drafts:
         draft = as_finding(unsent)
         marks = ", ".join([draft.severity, *_kind(draft), "not sent yet"])
         waiting.setdefault(spot, []).extend(_remark("draft", spot, marks, "\n".join(_said(draft)), unsent.draft_id))
-    if not waiting:
-        return list(rows)
     there = {spot for row in rows for spot in row.spots}
     return list(_placed(rows, _moved_to_files(waiting, there)))
-
-
-def _spot(one: FindingView) -> LineRef:
-    place = one.place or one
-    path, line = place.file or one.file or "", place.end_line or place.line
-    first = place.line if place.line != line else None
-    return LineRef(path, line, "old" if one.side == "old" and line is not None else "new", first)
 
 
 def _finding(one: FindingView, spot: LineRef, settled: GivenSettling | None) -> Iterator[Row]:

@@ -30,7 +30,6 @@ from tandem.core.texts import is_too_much_markdown
 from tandem.core.visible import is_blank, visible, visible_line
 from tandem.errors import InvalidInput, TandemError
 from tandem.present.keys import key_of
-from tandem.reviews.answers import DiscussionEntry
 from tandem.reviews.draft_contract import as_finding
 from tandem.reviews.edits import Editable, is_applicable
 from tandem.reviews.finding_contract import FindingView
@@ -93,11 +92,6 @@ class ReviewScreen(LiveScreen):
     def spot(self) -> LineRef | None:
         """The chosen lines, or the one under the cursor, while the change is looked at."""
         return self._diff.spot if self._tab == "change" else None
-
-    @property
-    def chosen_entry(self) -> DiscussionEntry | None:
-        """The entry of the discussion that has the focus."""
-        return self.query_one("#talk", DiscussionView).chosen
 
     @property
     def _diff(self) -> DiffView:
@@ -490,7 +484,7 @@ class ReviewScreen(LiveScreen):
 
     def action_settle(self) -> None:
         """Ask what became of the finding that is chosen, or for an answer that settles the chosen message."""
-        entry, row = self.chosen_entry, self._diff.row
+        entry, row = self.query_one("#talk", DiscussionView).chosen, self._diff.row
         chosen = entry.id if entry is not None else row.finding if row is not None and self._tab == "change" else ""
         known = self.reading.findings if self.reading else ()
         finding = next((one for one in known if one.finding_id == chosen), None)

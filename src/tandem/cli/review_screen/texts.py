@@ -109,12 +109,12 @@ def since(at: str) -> str:
     return ago(at).removesuffix(" ago")
 
 
-def lease(until: str | None, *, now: datetime | None = None) -> str:
+def lease(until: str | None) -> str:
     """How long a claim lasts still."""
     if until is None:
         return ""
-    left = (datetime.fromisoformat(until) - (now or datetime.now(tz=UTC))).total_seconds()
-    return f"claim ends {ago(until, now=now)}" if left > 0 else "claim has ended"
+    is_over = datetime.fromisoformat(until) <= datetime.now(tz=UTC)
+    return "claim has ended" if is_over else f"claim ends {ago(until)}"
 
 
 def headline(reading: LoadedReview) -> Text:
