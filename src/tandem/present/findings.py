@@ -155,6 +155,7 @@ def _sarif(findings: Sequence[Finding], version: str) -> dict[str, Any]:
 def _result(finding: Finding, rules: list[str]) -> dict[str, Any]:
     rule = finding.get("category") or _UNNAMED
     state, mark = finding["state"], finding.get("fingerprint")
+    status = _SUPPRESSED.get(state)
     file, line, end = _in_new(finding)
     region = {"startLine": line, "endLine": end} if line else None
     location = _without_none(artifactLocation=file and _artifact(file), region=region)
@@ -168,7 +169,9 @@ def _result(finding: Finding, rules: list[str]) -> dict[str, Any]:
         partialFingerprints={"tandem/v1": mark} if mark else None,
         baselineState="absent" if state == "verified" else "unchanged" if finding["pre_existing"] else "new",
         # An empty list says that it is not suppressed, a missing one that this is not known.
-        suppressions=[_suppression(finding)] if state in _SUPPRESSED else [],
+        suppressions=[_without_none(kind="external", status=status, justification=finding.get("answer"))]
+        if status
+        else [],
         fixes=_fixes(finding),
         properties=_without_none(**{name: finding.get(name) for name in _KEPT}, **told),
     )
@@ -176,11 +179,6 @@ def _result(finding: Finding, rules: list[str]) -> dict[str, Any]:
 
 def _artifact(file: str) -> dict[str, str]:
     return {"uri": quote(file), "uriBaseId": "%SRCROOT%"}
-
-
-def _suppression(finding: Finding) -> dict[str, Any]:
-    status = _SUPPRESSED[finding["state"]]
-    return _without_none(kind="external", status=status, justification=finding.get("answer"))
 
 
 def _fixes(finding: Finding) -> list[dict[str, Any]] | None:

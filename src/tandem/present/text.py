@@ -2,7 +2,7 @@
 
 Standard library only: a command that agents run all day has answered before a library for terminals is imported.
 
-    Text       words, each in a style; broken where the width ends, unless it must stay whole
+    Text       words, each in a style; broken where the width ends
     Table      cells in columns, as wide as they need to be and as there is room for
     Flow       one after the other
     Group      one below the other
@@ -64,16 +64,14 @@ class Text:
 
     Attributes:
         spans: The words with their styles, e.g. `bold red`.
-        is_whole: Whether it is never broken into several lines.
         is_cut: Whether it ends with `…` where its column does.
     """
 
-    __slots__ = ("is_cut", "is_whole", "spans")
+    __slots__ = ("is_cut", "spans")
 
-    def __init__(self, text: str = "", style: str = "", *, is_whole: bool = False, is_cut: bool = False) -> None:
+    def __init__(self, text: str = "", style: str = "") -> None:
         self.spans: list[tuple[str, str]] = [(text, style)] if text else []
-        self.is_whole = is_whole
-        self.is_cut = is_cut
+        self.is_cut = False
 
     @classmethod
     def assemble(cls, *parts: str | Text | tuple[str, str]) -> Self:
@@ -112,7 +110,7 @@ class Text:
             first, *rest = text.split("\n")
             made[-1].append(first, style)
             made += (Text(line, style) for line in rest)
-        if width is None or self.is_whole:
+        if width is None:
             return made
         if self.is_cut:
             return [line.cut(width) for line in made]
