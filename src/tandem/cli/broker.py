@@ -346,10 +346,12 @@ async def _start_in_background(start: _Start, *, as_json: bool) -> None:
         refuse_foreign_host(settings)
         words = [(f"--{name}", str(start.given[name])) for name in ("port", "host") if name in start.given]
         options = [word for pair in words for word in pair] + ["--any-port"] * start.any_port
-        running = await run_in_background(
-            settings.data_dir, options, waiting=lambda seconds: say(f"Waiting for the broker ({round(seconds)} s) …")
-        )
+        running = await run_in_background(settings.data_dir, options, waiting=_say_waiting)
     _announce(running, settings, as_json=as_json)
+
+
+def _say_waiting(seconds: float) -> None:
+    say(f"Waiting for the broker ({round(seconds)} s) …")
 
 
 def stop_seconds(settings: Settings) -> float:
@@ -415,11 +417,7 @@ def install_service(*, data_dir: DataDirOption = None, as_json: EnvelopeOption =
     service = services.required_service(home_folder(), os.environ)
     start = services.broker_start(loaded, os.environ, stop_seconds(loaded.settings))
     changed = services.install(service, start)
-    running = asyncio.run(
-        services.wait_until_ready(
-            service, folder, lambda seconds: say(f"Waiting for the broker ({round(seconds)} s) …")
-        )
-    )
+    running = asyncio.run(services.wait_until_ready(service, folder, _say_waiting))
     stays = service.process() != running.pid
     left_out = sorted(
         name for name in loaded.origins.values() if name.startswith("TANDEM_") and name != "TANDEM_DATA_DIR"

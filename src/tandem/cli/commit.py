@@ -69,8 +69,7 @@ def commit(
     if any(map(_INTERACTIVE.fullmatch, words)):
         raise Misused("Choose the parts first, with git add --patch; then run tandem commit.", "--patch")
     place = need_worktree()
-    gate = state.find(place)
-    gate = gate if gate is not None and gate.enabled else None
+    gate = state.find_enabled(str(Path.cwd()))
     settings = planning.read(str(Path.cwd())) if gate is None else None
     if settings is not None and settings.found and planning.is_disabled(settings, gate):
         say(f"{planning.DISABLED_REASON} Committing as git does.")

@@ -16,11 +16,11 @@ from tandem.cli.broker import DataDirOption
 from tandem.cli.connection_options import JsonOption
 from tandem.cli.declared import Argument, Option
 from tandem.cli.render.parts import plain
-from tandem.cli.terminal import Exit, progress, say, show, show_data, tell
+from tandem.cli.terminal import Exit, progress, say, tell
 from tandem.core.scratch import ScratchFolder, sweep
 from tandem.core.secret_key import Tokens, find
 from tandem.data import copies
-from tandem.present.text import Text
+from tandem.present.text import Group, Text
 from tandem.schema import UNCHANGED
 from tandem.settings.config import Settings, load_settings, masked
 from tandem.store.engine import make_store
@@ -70,7 +70,7 @@ async def backup(
     with _progress() as told:
         copied = await copies.back_up(settings, file, compress=True, verify=options.verify, told=told)
     if not options.as_json:
-        _say_what_is_missing(settings)
+        say(f"Not in it: the secret key ({settings.secret_key}), archives of cycles ({settings.archives}), logs.")
     return _told(
         copied, f"backed up to {file}", {"file": str(file), "bytes": file.stat().st_size}, as_json=options.as_json
     )
@@ -174,10 +174,6 @@ def _told(copied: Copied, what: str, facts: Mapping[str, object], *, as_json: bo
     return tell(data, shown, as_json=as_json)
 
 
-def _say_what_is_missing(settings: Settings) -> None:
-    say(f"Not in it: the secret key ({settings.secret_key}), archives of cycles ({settings.archives}), logs.")
-
-
 @contextmanager
 def _spool(file: Path) -> Generator[Path]:
     """The file; for a standard stream one in its place."""
@@ -202,17 +198,13 @@ async def verify(
     settings = load_settings({"data_dir": data_dir, "database_url": database}).settings
     with _progress() as told:
         report = await verified(settings, is_copy=database is not None, progress=partial(told, "checking the log"))
-    if as_json:
-        show_data({**asdict(report), "intact": report.intact})
-    else:
-        for problem in report.problems:
-            show(Text.assemble(("problem  ", "red"), plain(problem)))
-        for note in report.notes:
-            show(Text.assemble(("note     ", "yellow"), plain(note)))
-        if not report.intact:
-            show(Text(f"Keep this database as it is, and restore a copy that verifies: {HELP}"))
-        word = Text("intact", style="bold green") if report.intact else Text("not intact", style="bold red")
-        show(Text.assemble(word, f"  {report.events} events of {report.subjects} subjects"))
+    lines = [Text.assemble(("problem  ", "red"), plain(problem)) for problem in report.problems]
+    lines += [Text.assemble(("note     ", "yellow"), plain(note)) for note in report.notes]
+    if not report.intact:
+        lines.append(Text(f"Keep this database as it is, and restore a copy that verifies: {HELP}"))
+    word = Text("intact", style="bold green") if report.intact else Text("not intact", style="bold red")
+    lines.append(Text.assemble(word, f"  {report.events} events of {report.subjects} subjects"))
+    tell({**asdict(report), "intact": report.intact}, Group(*lines), as_json=as_json)
     return Exit.DONE if report.intact else Exit.REFUSED
 
 

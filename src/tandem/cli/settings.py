@@ -21,7 +21,7 @@ from tandem.cli.terminal import EnvelopeOption, say, show, show_data
 from tandem.client import TandemClient
 from tandem.core.visible import visible, visible_line
 from tandem.errors import Forbidden, InvalidInput, NotFound, TandemError
-from tandem.present.text import Column, Table, Text
+from tandem.present.text import Text
 from tandem.rulings import person
 from tandem.rulings.planning import project_root
 from tandem.rulings.trust import CHECKS_FILE, UNCONFINED, Trusted, is_planning
@@ -52,17 +52,15 @@ def show_settings(
     if as_json:
         show_data({**described(loaded), "workflow": workflow})
         return
-    table = Table(
-        [Column("setting", is_whole=True), Column("value"), Column("from"), Column("takes effect")], has_head=True
-    )
+    rows: list[list[Text]] = []
     for key, entry in {**described(loaded)["settings"], **workflow}.items():
         if not all_ and entry.get("advanced") and entry["origin"] == "default":
             continue
         value = _workflows(entry["value"]) if key == "workflows" else _shown(entry["value"])
         style = "dim" if entry["origin"] == "default" else ""
         effect = entry.get("takes_effect", Mark.AT_ONCE)  # GSD's are read at each use
-        table.add(*(Text(visible(str(text)), style) for text in (key, value, entry["origin"], effect)))
-    show(table)
+        rows.append([Text(visible(str(text)), style) for text in (key, value, entry["origin"], effect)])
+    show(listing("setting!, value, from, takes effect", rows))
     if not all_:
         say("Few need the others: tandem config show --all")
     _say_what_counts(loaded, workflow)
@@ -233,13 +231,11 @@ def _revoke(project: Project, files: Sequence[Path], *, as_json: bool) -> None:
 
 
 def _show_list(project: Project, *, as_json: bool) -> None:
-    entries = trust.listed(project.config_dir)
-    states = [_state(one, project.config_dir) for one in entries]
-    pairs = list(zip(entries, states, strict=True))
+    pairs = [(one, _state(one, project.config_dir)) for one in trust.listed(project.config_dir)]
     if as_json:
         show_data({"trusted": [{**one._asdict(), "state": state} for one, state in pairs]})
         return
-    if not entries:
+    if not pairs:
         say("Nothing is trusted: a repository's settings may only tighten.")
         return
     rows = [(one.root, one.file, one.sha256[:16], one.at, one.by, state) for one, state in pairs]

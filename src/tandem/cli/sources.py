@@ -174,8 +174,7 @@ def check(
         elif changes is not None:
             asked["changes"] = read
         else:
-            branch = _base_branch()
-            asked |= {"changes": _changes(source), "branch": branch}
+            asked |= {"branch": _base_branch(), "changes": _changes(source)}
         envelope = session.call("check_gate", asked)
     status = present(envelope, "check_gate", as_json=options.as_json)
     if status is Exit.DONE and not json.loads(envelope)["data"]["allowed"]:
@@ -186,7 +185,6 @@ def check(
 def _base_branch() -> str | None:
     """The base branch that is checked out here: a commit would be one to that."""
     with suppress(TandemError):
-        place = state.find_repository(".")
-        gate = None if place is None else state.find(place)
-        return None if place is None or gate is None or not gate.enabled else base_branch(gate, git.branch(place))
+        gate = state.find_enabled(".")
+        return None if gate is None else base_branch(gate, git.branch(gate.place))
     return None

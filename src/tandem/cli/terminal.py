@@ -84,11 +84,6 @@ class Exit(IntEnum):
     """
 
 
-def of_error(error: TandemError) -> Exit:
-    """The exit status of a refusal."""
-    return Exit.UNREACHABLE if isinstance(error, Unreachable) else Exit.REFUSED
-
-
 class Declined(Forbidden):
     """The person at the terminal said no, which needs no other words than theirs."""
 
@@ -184,12 +179,13 @@ def show_refusal(error: TandemError, *, as_json: bool, parameters: Iterable[Para
         as_json: Whether to print an envelope.
         parameters: Those of the command, whose options people know.
     """
+    ended = Exit.UNREACHABLE if isinstance(error, Unreachable) else Exit.REFUSED
     if as_json:
         show_envelope({"ok": False, "error": error.as_dict()})
-        return of_error(error)
+        return ended
     if isinstance(error, Declined):
         say(error.message)
-        return Exit.REFUSED
+        return ended
     message = wording.of_refusal(error.message, error.details, parameters)
     lines = [Text.assemble(("refused: ", "bold red"), (error.code, "bold"), f": {indented(message)}")]
     if error.code == REFUSED_CODE and has_token():
@@ -201,7 +197,7 @@ def show_refusal(error: TandemError, *, as_json: bool, parameters: Iterable[Para
         if name not in _DETAILS_SAID_ALREADY and not is_long and value not in (None, "", [], {}):
             lines.append(Text(f"  {name}: {indented(_short(value))}", "dim"))
     show(Whole(*lines), stderr=True)
-    return of_error(error)
+    return ended
 
 
 @contextmanager
