@@ -6,7 +6,7 @@ import asyncio
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated
@@ -149,18 +149,14 @@ def _labelled(label: str, text: str | None) -> Iterator[Text]:
         yield from (block(f"  {line}") for line in rest)
 
 
-def _document_step(step: str, about: str) -> Callable[..., Exit]:
-    """The command of a step that reviews a whole document, and nothing besides."""
-
-    def review(*, document: DocumentOptions, asked: StepOptions, options: ConnectionOptions) -> Exit:
-        return _review(step, document, None, asked, options)
-
-    review.__doc__ = about
-    return review
+def plan(*, document: DocumentOptions, asked: StepOptions, options: ConnectionOptions) -> Exit:
+    """Have a whole PLAN.md reviewed before it is committed or carried out."""
+    return _review("plan", document, None, asked, options)
 
 
-plan = _document_step("plan", "Have a whole PLAN.md reviewed before it is committed or carried out.")
-context = _document_step("context", "Have a whole CONTEXT.md reviewed before it is written or committed.")
+def context(*, document: DocumentOptions, asked: StepOptions, options: ConnectionOptions) -> Exit:
+    """Have a whole CONTEXT.md reviewed before it is written or committed."""
+    return _review("context", document, None, asked, options)
 
 
 def verification(

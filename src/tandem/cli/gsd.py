@@ -48,8 +48,7 @@ def overlay(
         overlays.carry_out(plans, remove=remove)
         overlays.forget_missing()
     if as_json:
-        data = {"dry_run": dry_run, "installs": [plan.facts() for plan in plans]}
-        show_data(data)
+        show_data({"dry_run": dry_run, "installs": [plan.facts() for plan in plans]})
         return
     for plan in plans:
         _show_plan(plan, remove=remove, dry_run=dry_run)
@@ -62,8 +61,7 @@ def _chosen(overlays: Overlays, clients: set[Client], *, refresh: bool) -> list[
         NotFound: There are none.
     """
     top = top_level(".")
-    remembered = overlays.remembered()
-    found = remembered if refresh else find(Path(top) if top else None, os.environ, home_folder())
+    found = overlays.remembered() if refresh else find(Path(top) if top else None, os.environ, home_folder())
     chosen = [one for one in found if one.client in clients]
     if not chosen and not refresh:
         raise NotFound(

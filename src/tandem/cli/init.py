@@ -172,9 +172,7 @@ def show_report(report: SetupReport, *, as_json: bool) -> Exit:
         return Exit.DONE
     lines = _lines(report)
     show(Whole(*(Text(visible(line)) for line in lines)))
-    for remark in report.remarks():
-        say(f"note: {remark}")
-    for note in report.notes():
+    for note in (*report.remarks(), *report.notes()):
         say(f"note: {note}")
     if (following := report.next_command()) is not None:
         say(f"next: {following}")
@@ -199,11 +197,6 @@ def _lines(report: SetupReport) -> list[str]:
     if done.own.review_id is not None:
         lines.append(f"approved what init wrote, as {done.own.review_id}: {len(done.own.paths)} files, to the byte")
     return lines
-
-
-def _person() -> str:
-    """In whose name init approves the files that it wrote."""
-    return persons.caller().name or persons.suggested() or "person"
 
 
 def _would(report: SetupReport, name: str | None) -> list[str]:
@@ -274,7 +267,8 @@ async def init(
         reached, report.started = await reach_broker(stated, ".")
     async with TandemClient(reached) as broker_client:
         with progress("setting up"):
-            report.done = await set_up(broker_client.data, plan, wish, _person())
+            approver = persons.caller().name or persons.suggested() or "person"
+            report.done = await set_up(broker_client.data, plan, wish, approver)
     report.broker, report.project = reached.url, report.done.project
     names = [one.client.name for one in plan.clients]
     report.reviewers = await offer(names, reached, is_new=report.started, asks=not (yes or as_json))

@@ -6,8 +6,8 @@ import asyncio
 import shutil
 import time
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Final
 
 from tandem.bridge.messages import as_object
 from tandem.pool.reviewers import providers
@@ -45,10 +45,6 @@ class Candidate:
     def is_ready(self) -> bool:
         """Whether it could review here."""
         return self.program is not None and self.login is not None
-
-    def facts(self) -> dict[str, Any]:
-        """For `--json`."""
-        return asdict(self)
 
     def standing(self) -> str:
         """How it stands, in a few words."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection
 from contextlib import suppress
+from dataclasses import asdict
 from typing import Annotated
 
 from tandem.bridge.location import BrokerLocation
@@ -64,7 +65,7 @@ async def setup(
     notes = await _notes(chosen, found, is_new=False, is_proved=is_proved)
     if as_json:
         facts = {"file": str(user_file()), "changed": content != before, "broker": found and found.url, "notes": notes}
-        show_data({**chosen.facts(), **facts, "candidates": [one.facts() for one in all_]})
+        show_data({**asdict(chosen), **facts, "candidates": [*map(asdict, all_)]})
         return Exit.DONE
     say(f"{chosen.title} reviews: {user_file()}" + ("" if content != before else " says so already"))
     for note in notes:
