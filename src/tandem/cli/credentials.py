@@ -45,16 +45,13 @@ def create_token(
     """Create an access token. It is printed once, alone on standard output; instructions go to standard error."""
     arguments = given(name=name, roles=role, project=project, days=days, idempotency_key=idempotency_key)
     # Not the project of the folder that we happen to be in: what a token is for, somebody has to say.
-    made = _made("create_token", arguments, options.changed(project=project, new=new))
+    lost = (
+        "{token_id} was made by an earlier try and cannot be seen again. Revoke it, and make another:"
+        " tandem token revoke {token_id}"
+    )
+    made = _made("create_token", arguments, options.changed(project=project, new=new), "token", _OF_TOKENS, lost)
     if isinstance(made, Exit):
         return made
-    if not made.token.startswith(_OF_TOKENS):
-        say(
-            f"{made.token_id} was made by an earlier try and cannot be seen again. Revoke it, and make another:"
-            f" tandem token revoke {made.token_id}"
-        )
-        return Exit.REFUSED
-    sys.stdout.write(f"{made.token}\n")
     until = f"until {made.expires_at}" if made.expires_at else "until it is revoked"
     where = f"the project {made.project}" if made.project else "all projects"
     say(f"For {made.name}, as {', '.join(made.roles)}, in {where}, {until}.")
@@ -65,15 +62,31 @@ def create_token(
     return Exit.DONE
 
 
-def _made(operation: str, arguments: dict[str, Any], options: ConnectionOptions) -> Any:
-    """The answer; the exit status where it has been printed already."""
+def _made(
+    operation: str, arguments: dict[str, Any], options: ConnectionOptions, secret: str, prefix: str, lost: str
+) -> Any:
+    """The answer, whose secret is printed; the exit status where all is said already.
+
+    Args:
+        operation: The operation.
+        arguments: Its arguments.
+        options: The broker, and the project that has to be known.
+        secret: The answer's field with the secret.
+        prefix: How each secret begins.
+        lost: What to say, with the answer's fields put in, where an earlier try of the call had the secret.
+    """
     with options.session() as session, progress(operation.replace("_", " ")):
         if options.project is not None:
             find_project(session, options)
         envelope = session.call(operation, arguments)
     if options.as_json or not json.loads(envelope)["ok"]:
         return present(envelope, operation, as_json=options.as_json)
-    return record(data_of(envelope))
+    made = record(data_of(envelope))
+    if not made[secret].startswith(prefix):
+        say(lost.format_map(made))
+        return Exit.REFUSED
+    sys.stdout.write(f"{made[secret]}\n")
+    return made
 
 
 @without("project")
@@ -97,16 +110,13 @@ def add_webhook(
     stated = given(url=url, events=events, project=project, format=body, allow_private=allow_private)
     stated |= sealed(options.location(), proof_facts(stated), is_asked=True)
     arguments = given(**stated, idempotency_key=idempotency_key)
-    made = _made("add_webhook", arguments, options.changed(project=project, new=new))
+    lost = (
+        "{webhook_id} was added by an earlier try, and its secret cannot be seen again. Remove it, and add"
+        " another: tandem webhook remove {webhook_id}"
+    )
+    made = _made("add_webhook", arguments, options.changed(project=project, new=new), "secret", SECRET_PREFIX, lost)
     if isinstance(made, Exit):
         return made
-    if not made.secret.startswith(SECRET_PREFIX):
-        say(
-            f"{made.webhook_id} was added by an earlier try, and its secret cannot be seen again. Remove it, and add"
-            f" another: tandem webhook remove {made.webhook_id}"
-        )
-        return Exit.REFUSED
-    sys.stdout.write(f"{made.secret}\n")
     say(
         f"{made.webhook_id} gets what happens from now on. This secret signs its messages, in the header"
         " webhook-signature. It is not shown again; the broker keeps it readable in its database."
