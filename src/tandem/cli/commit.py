@@ -6,6 +6,7 @@ import re
 import shlex
 import time
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,7 +19,7 @@ from tandem.cli.terminal import Exit, going_on, say, show_refusal
 from tandem.errors import Forbidden, InvalidInput, InvalidTransition, NotFound, TandemError, error_from
 from tandem.git.runner import interactively
 from tandem.hooks import judging
-from tandem.rulings import broker_errors, git, message, next_steps, person, planning, state
+from tandem.rulings import broker_errors, git, message, next_steps, pending, person, planning, state
 from tandem.rulings.ask import GateClient
 from tandem.rulings.open_reviews import OpenReview
 from tandem.rulings.state import FOLLOWED
@@ -111,22 +112,19 @@ class _Run:
         self._told: list[str] = []
         whole = shlex.join(["tandem", "commit", *words])
         self.again = _MESSAGE.sub(lambda found: f" -{found[1]}" if found[1] else "", whole)
-        self._opened: Session | None = None
         self._unsent: set[str] = set()
         self._is_unsent = False
         self._done: list[str] = []
 
-    @property
+    @cached_property
     def _session(self) -> Session:
         # Not before the gate's client has started a broker that does not run.
-        if self._opened is None:
-            self._opened = self._options.session()
-        return self._opened
+        return self._options.session()
 
     def close(self) -> None:
         """Close the connections."""
-        if self._opened is not None:
-            self._opened.close()
+        if "_session" in vars(self):
+            self._session.close()
 
     def end(self) -> int | None:
         """Take the next steps, up to the commit if it is approved; the exit status, or None for `follow`."""
@@ -219,7 +217,7 @@ class _Run:
 
     def _waiting(self) -> set[str]:
         """What of a followed commit the broker could not be told."""
-        return self._rest().unsent(self._place) if self._is_followed else set()
+        return set(pending.waiting(self._place)) if self._is_followed else set()
 
     def _reviewer_side(self) -> CommitReview:
         session, known, commits = self._session, self._known, self._commits

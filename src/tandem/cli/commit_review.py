@@ -19,7 +19,7 @@ from tandem.cli.submit import await_verdict, say_problem
 from tandem.cli.terminal import Exit, progress, say, show
 from tandem.errors import InvalidInput, TandemError
 from tandem.present.record import record
-from tandem.rulings import git, message, next_steps, pending, person
+from tandem.rulings import git, message, next_steps, person
 from tandem.setup.fresh_machine import identity_problem
 
 if TYPE_CHECKING:
@@ -33,11 +33,6 @@ if TYPE_CHECKING:
     from tandem.rulings.state import GateFile
 
 _LONGEST_INTENT = 500
-
-
-def unsent(place: HookRepository) -> set[str]:
-    """What the broker could not be told."""
-    return set(pending.waiting(place))
 
 
 def refuse_unknown_identity(status: int) -> None:

@@ -106,6 +106,10 @@ class Commits:
     Args:
         place: The working tree.
         quiet: Whether git's answers belong to standard error, as standard output has an envelope.
+
+    Attributes:
+        folder: The files that both runs share.
+        message_file: The message of the last run, for git and its hooks.
     """
 
     _process: Process
@@ -113,15 +117,11 @@ class Commits:
     def __init__(self, place: HookRepository, *, quiet: bool) -> None:
         self._place, self._quiet = place, quiet
         self.folder = Path(place.git_dir, FOLDER, "commit")
+        self.message_file = self.folder / "message"
         self._started, self._refused = self.folder / "started", self.folder / "refused"
         self._prepared, self._own = self.folder / "prepared", self.folder / "own"
         self._own.mkdir(parents=True, exist_ok=True)
         self._line: _Line | None = None
-
-    @property
-    def message_file(self) -> Path:
-        """The message of the last run, for git and its hooks."""
-        return self.folder / "message"
 
     @property
     def is_refused(self) -> bool:
