@@ -23,7 +23,7 @@ from tandem.cli.connection_options import ConnectionOptions, KeyOption, one_of
 from tandem.cli.declared import Argument, Misused, Option
 from tandem.cli.render.cycles import history, key_files, keys, payloads, unseen
 from tandem.cli.render.parts import copied, facts
-from tandem.cli.terminal import EnvelopeOption, Exit, progress, say, show, show_data, show_envelope, tell
+from tandem.cli.terminal import EnvelopeOption, Exit, progress, say, show, show_data, tell
 from tandem.client.session import read_envelope
 from tandem.core import platforms
 from tandem.core.atomic_dirs import write_whole
@@ -342,8 +342,7 @@ def show_cycle(
     with options.session() as session, progress("cycle show"):
         envelope = _fetch(session, given(cycle_id=cycle_id, workflow=workflow), options)
         if options.as_json:
-            show_envelope(envelope)
-            return Exit.DONE if json.loads(envelope)["ok"] else Exit.REFUSED
+            return present(envelope, "get_cycle", as_json=True)
         found = record(data_of(envelope))
         review_id = found.cycle.review_id
         review = record(session.data("get_review_status", {"review_id": review_id})) if review_id else None

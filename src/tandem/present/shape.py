@@ -129,11 +129,8 @@ class ShownField:
 
 def label_of(name: str) -> str:
     """What a field is called that does not say it."""
-    for ending in _LEFT_OUT_OF_LABELS:
-        if name.endswith(ending):
-            name = name.removesuffix(ending)
-            break
-    return name.replace("_", " ")
+    ending = next((one for one in _LEFT_OUT_OF_LABELS if name.endswith(one)), "")
+    return name.removesuffix(ending).replace("_", " ")
 
 
 def kind_of(name: str) -> str | None:

@@ -67,9 +67,7 @@ def render(kind: str, answer: Any) -> Drawable:
 @renders
 def _(answer: answers.ReviewCreated) -> Drawable:
     name, round_ = (answer.review_id, "bold"), f"  round {answer.round}  "
-    checked = (
-        f"digest {parts.digest(answer.digest)}" if answer.validated else "not validated: it opens no gate"
-    )
+    checked = f"digest {parts.digest(answer.digest)}" if answer.validated else "not validated: it opens no gate"
     about = [("project", answer.project), ("category", answer.category), ("content", checked)]
     about += [("note", note) for note in answer.notes] + [("missing", one) for one in answer.missing]
     known = facts([*about, *_nobody(answer.no_reviewer), *_next(answer)])

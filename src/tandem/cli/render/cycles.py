@@ -31,16 +31,13 @@ GIVE_FILES = f"Each file has one key. Name it to its role's client in the enviro
 def keys(answer: answers.KeysMade, given: Mapping[str, str] | None = None) -> Drawable:
     """Keys that were made; `given` says by role where those of one's own came from, which are not shown."""
     own = given or {}
-    rows = [("project", answer.project), ("workflow", answer.workflow)]
-    rows += [(role, own.get(role) or key) for role, key in answer.keys.items()]
-    shown = [role for role in answer.keys if role not in own]
-    return copied(rows, *([GIVE_KEYS] if shown else []), *key_remarks(answer))
+    shown = {role: own.get(role) or key for role, key in answer.keys.items()}
+    return _made(answer, shown, "" if answer.keys.keys() <= own.keys() else GIVE_KEYS)
 
 
 def key_files(answer: answers.KeysMade, files: Mapping[str, str]) -> Drawable:
     """The files that keys were written to, instead of the keys."""
-    rows = [("project", answer.project), ("workflow", answer.workflow), *files.items()]
-    return copied(rows, *([GIVE_FILES] if files else []), *key_remarks(answer))
+    return _made(answer, files, GIVE_FILES if files else "")
 
 
 def unseen(answer: answers.KeysMade, given: Container[str]) -> list[str]:
@@ -48,15 +45,15 @@ def unseen(answer: answers.KeysMade, given: Container[str]) -> list[str]:
     return [role for role, key in answer.keys.items() if role not in given and not key.startswith(_MADE_KEY_PREFIX)]
 
 
-def key_remarks(answer: answers.KeysMade) -> list[str]:
-    """Further remarks on the roles."""
-    remarks: list[str] = []
+def _made(answer: answers.KeysMade, shown: Mapping[str, str], how: str) -> Drawable:
+    """Keys or their files by role, how to give them away, and further remarks on the roles."""
+    remarks = [how] if how else []
     if answer.kept:
         kept = ", ".join(answer.kept)
         remarks.append(f"Kept: {kept}. To replace a key: tandem cycle rotate {answer.kept[0]}")
     if answer.sessions_ended:
         remarks.append(f"Sessions that ended: {answer.sessions_ended}.")
-    return remarks
+    return copied([("project", answer.project), ("workflow", answer.workflow), *shown.items()], *remarks)
 
 
 @renders

@@ -130,7 +130,8 @@ def fields(kind: str, answer: Any, *more: tuple[str, object]) -> Drawable:
             shown_parts.append(Text(f"\n{fact.label}"))
         if fact.kind in _BELOW:
             shown_parts.append(_BELOW[fact.kind](fact))
-    shown_parts += [Text(empty, style="dim") for empty in _empty_lists(kind, answer)]
+    empty = [one.empty for one in shape(kind, [answer]) if one.kind == "table" and not getattr(answer, one.name, None)]
+    shown_parts += [Text(words, style="dim") for words in empty if words]
     return Group(*shown_parts, more_pages(getattr(answer, "next_page", None)))
 
 
@@ -196,13 +197,6 @@ _BELOW: dict[str, Callable[[Fact], Drawable]] = {
     "diff": lambda fact: diff(fact.value),
     "copied": lambda fact: copied([(fact.label, fact.value)]),
 }
-
-
-def _empty_lists(kind: str, answer: Any) -> Iterator[str]:
-    """The remarks on empty lists."""
-    for field in shape(kind, [answer]):
-        if field.kind == "table" and field.empty and not getattr(answer, field.name, None):
-            yield field.empty
 
 
 def copied(rows: Iterable[tuple[str, str | None]], *remarks: str) -> Whole:
