@@ -209,10 +209,6 @@ def wave(
     return _step(order, asked, options)
 
 
-def _seconds(stated: float | None) -> float:
-    return min(_TIMEOUT_SECONDS, wait_seconds() or _TIMEOUT_SECONDS) if stated is None else stated
-
-
 def _review(
     step: str,
     document: DocumentOptions,
@@ -268,7 +264,9 @@ def _commands(step: str, words: list[str], document: Path | None, *options: str)
 
 
 def _step(order: StepRequest, asked: StepOptions, options: ConnectionOptions) -> Exit:
-    order = replace(order, accept=asked.accept, timeout_seconds=_seconds(asked.timeout))
+    usual_seconds = min(_TIMEOUT_SECONDS, wait_seconds() or _TIMEOUT_SECONDS)
+    seconds = usual_seconds if asked.timeout is None else asked.timeout
+    order = replace(order, accept=asked.accept, timeout_seconds=seconds)
     situation = look(Path.cwd())
     for problem in situation.planning.problems:
         say(f"{problem}.")

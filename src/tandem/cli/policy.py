@@ -118,7 +118,8 @@ def check(
         now(f"trying {_counted(len(listed), 'commit')}")
         tried = _of_commits(place, policy, listed, branch)
     counts = _counts(tried)
-    unused = _unused(policy, tried)
+    used = {name for one in tried if one.needs is not None for name in one.needs.by_rule}
+    unused = [rule.name for rule in policy.rules if rule.name not in used]
     facts = {"policy": about, "branch": branch, "needs": counts, "unused": unused, "commits": [*map(_data, tried)]}
     parts = [_explained(one) for one in tried] if history.explain or len(tried) == 1 else []
     if len(tried) != 1:
@@ -262,11 +263,6 @@ def _summary(tried: Sequence[_Tried], counts: dict[str, int], what: str | None) 
     need = "needs" if next(iter(counts.values())) == 1 else "need"
     first = parts[0].replace(" ", f" {need} ", 1)
     return visible_line(f"Of the {which} {', '.join([first, *parts[1:]])}.{told}")
-
-
-def _unused(policy: Policy, tried: Sequence[_Tried]) -> list[str]:
-    used = {name for one in tried if one.needs is not None for name in one.needs.by_rule}
-    return [rule.name for rule in policy.rules if rule.name not in used]
 
 
 def _explained(one: _Tried) -> Drawable:

@@ -313,7 +313,11 @@ def _style(kind: Any) -> str:
 
 
 class DiffView(ScrollView, can_focus=True):
-    """Rows with a cursor on one of them."""
+    """Rows with a cursor on one of them.
+
+    Attributes:
+        rows: The rows that are shown.
+    """
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         f"diff--{part}" for part in ("file", "fact", "hunk", "context", "added", "deleted", "remark", "draft", "gutter")
@@ -330,7 +334,7 @@ class DiffView(ScrollView, can_focus=True):
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name for it
         super().__init__(id=id)
-        self._rows: Sequence[Row] = ()
+        self.rows: Sequence[Row] = ()
         self._anchor: int | None = None
         self._hunks: dict[int, int] = {}
         self._coloured: dict[int, dict[int, Text]] = {}
@@ -339,14 +343,9 @@ class DiffView(ScrollView, can_focus=True):
         self._sought = ""
 
     @property
-    def rows(self) -> Sequence[Row]:
-        """The rows that are shown."""
-        return self._rows
-
-    @property
     def row(self) -> Row | None:
         """The row under the cursor."""
-        return self._rows[self.cursor] if self.cursor < len(self._rows) else None
+        return self.rows[self.cursor] if self.cursor < len(self.rows) else None
 
     @property
     def _chosen(self) -> range:
@@ -357,16 +356,16 @@ class DiffView(ScrollView, can_focus=True):
     @property
     def spot(self) -> LineRef | None:
         """What a finding here is about: the chosen lines on the side of the last one, or the file."""
-        if self._chosen.stop > len(self._rows) or not self._rows[self._chosen.stop - 1].path:
+        if self._chosen.stop > len(self.rows) or not self.rows[self._chosen.stop - 1].path:
             return None
-        *rows, last = (self._rows[at] for at in self._chosen)
+        *rows, last = (self.rows[at] for at in self._chosen)
         before = (one for row in rows if row.kind in _NUMBERED for one in row.spots if one.side == last.spot.side)
         numbers = [one.line for one in before if one.line is not None and one.line < (last.spot.line or 0)]
         return replace(last.spot, first=min(numbers, default=None))
 
     def lines_of(self, spot: LineRef) -> str:
         """The text of lines after the change; empty if not all of them are shown."""
-        texts = {row.new: row.whole for row in self._rows if row.path == spot.path and row.kind in _NUMBERED}
+        texts = {row.new: row.whole for row in self.rows if row.path == spot.path and row.kind in _NUMBERED}
         numbers = range(spot.first or spot.line or 0, (spot.line or 0) + 1)
         is_whole = spot.side == "new" and all(number in texts for number in numbers)
         return "\n".join(texts[number] for number in numbers).replace("\r", "") if is_whole else ""
@@ -379,7 +378,7 @@ class DiffView(ScrollView, can_focus=True):
             keep_place: Whether the cursor stays on its line, for rows that are nearly the same.
         """
         before = self.row
-        self._rows, self._anchor = rows, None
+        self.rows, self._anchor = rows, None
         self._coloured.clear()
         self._hunks = {}
         for position, row in enumerate(rows):
@@ -399,7 +398,7 @@ class DiffView(ScrollView, can_focus=True):
 
     def jump_to_file(self, path: str) -> None:
         """Put the cursor on the head of a file."""
-        self._move(next((at for at, row in enumerate(self._rows) if row.kind == "file" and row.path == path), None))
+        self._move(next((at for at, row in enumerate(self.rows) if row.kind == "file" and row.path == path), None))
 
     def action_step(self, by: int) -> None:
         """Move the cursor by some lines."""
@@ -408,14 +407,14 @@ class DiffView(ScrollView, can_focus=True):
     def action_extend(self, by: int) -> None:
         """Choose one line more, or fewer; never of two files."""
         to, anchor = self.cursor + by, self.cursor if self._anchor is None else self._anchor
-        if 0 <= to < len(self._rows) and self._rows[to].path == self._rows[anchor].path:
+        if 0 <= to < len(self.rows) and self.rows[to].path == self.rows[anchor].path:
             self._move(to)
             self._anchor = anchor
 
     def next_line(self) -> None:
         """Move the cursor to the next line of the content."""
-        after = range(self._chosen.stop, len(self._rows))
-        self._move(next((at for at in after if self._rows[at].kind in _NUMBERED), None))
+        after = range(self._chosen.stop, len(self.rows))
+        self._move(next((at for at in after if self.rows[at].kind in _NUMBERED), None))
 
     def action_page(self, by: int) -> None:
         """Move the cursor by some pages."""
@@ -423,7 +422,7 @@ class DiffView(ScrollView, can_focus=True):
 
     def action_jump(self, to: int) -> None:
         """Move the cursor to the last line (1), or to the first one (-1)."""
-        self._move(len(self._rows) - 1 if to > 0 else 0)
+        self._move(len(self.rows) - 1 if to > 0 else 0)
 
     def action_search(self) -> None:
         """Ask for a text, and go to the next line with it."""
@@ -451,20 +450,20 @@ class DiffView(ScrollView, can_focus=True):
     def _is_sought(self) -> list[bool]:
         """Of each row, whether it has the text that is searched; without one, whether it is the head of a file."""
         sought = self._sought
-        return [sought in (row.whole or row.text).lower() if sought else row.kind == "file" for row in self._rows]
+        return [sought in (row.whole or row.text).lower() if sought else row.kind == "file" for row in self.rows]
 
     def action_seek_change(self, by: int) -> None:
         """Move the cursor to the first line of the next, or previous, change."""
-        is_change = [row.kind in _SIGNS for row in self._rows]
+        is_change = [row.kind in _SIGNS for row in self.rows]
         self._seek(by, [one and not (at and is_change[at - 1]) for at, one in enumerate(is_change)])
 
     def seek_finding(self, by: int) -> bool:
         """Move the cursor to the next, or previous, finding; whether there is one."""
-        named = [row.finding for row in self._rows]
+        named = [row.finding for row in self.rows]
         return self._seek(by, [bool(name) and (at == 0 or named[at - 1] != name) for at, name in enumerate(named)])
 
     def _seek(self, by: int, is_wanted: Sequence[bool]) -> bool:
-        span = range(self.cursor + 1, len(self._rows)) if by > 0 else range(self.cursor - 1, -1, -1)
+        span = range(self.cursor + 1, len(self.rows)) if by > 0 else range(self.cursor - 1, -1, -1)
         found = next((at for at in span if is_wanted[at]), None)
         self._move(found)
         return found is not None
@@ -488,9 +487,9 @@ class DiffView(ScrollView, can_focus=True):
         self._move(self.scroll_offset.y + event.y)
 
     def _move(self, to: int | None) -> None:
-        if to is not None and self._rows:
+        if to is not None and self.rows:
             self._anchor = None
-            self.cursor = max(0, min(to, len(self._rows) - 1))
+            self.cursor = max(0, min(to, len(self.rows) - 1))
             self._follow()
 
     def _follow(self) -> None:
@@ -506,9 +505,9 @@ class DiffView(ScrollView, can_focus=True):
         """One visible line."""
         width = self.size.width
         at = self.scroll_offset.y + y
-        if at >= len(self._rows):
+        if at >= len(self.rows):
             return Strip.blank(width, self.rich_style)
-        row = self._rows[at]
+        row = self.rows[at]
         style = self.get_component_rich_style(f"diff--{row.kind}")
         if at in self._chosen and self.has_focus:
             style += Style(bgcolor=self.get_component_rich_style("diff--cursor").bgcolor)
@@ -541,10 +540,10 @@ class DiffView(ScrollView, can_focus=True):
         if hunk not in self._coloured:
             first = self._hunks[hunk]
             end = first
-            while end < len(self._rows) and self._rows[end].kind != "file" and self._rows[end].hunk in {hunk, -1}:
+            while end < len(self.rows) and self.rows[end].kind != "file" and self.rows[end].hunk in {hunk, -1}:
                 end += 1
-            lexer = _lexer_for(self._rows[first].path)
-            self._coloured[hunk] = _highlighted(self._rows[first:end], lexer) if lexer else {}
+            lexer = _lexer_for(self.rows[first].path)
+            self._coloured[hunk] = _highlighted(self.rows[first:end], lexer) if lexer else {}
         return self._coloured[hunk]
 
 

@@ -177,7 +177,7 @@ class Composer(FieldDialog[str]):
         """Begin where there is something to choose or to write."""
         self.query_one("#refusal").display = False
         self.set_focus(self.query_one("#choices" if self._codes and not self._question.is_text_first else "#text"))
-        self._say_what_is_needed()
+        self.on_radio_set_changed()
 
     @property
     def _choice(self) -> str:
@@ -191,10 +191,6 @@ class Composer(FieldDialog[str]):
         buttons = list(self.query(RadioButton))
         if buttons:
             buttons[(self.query_one(RadioSet).pressed_index + 1) % len(buttons)].value = True
-
-    def on_radio_set_changed(self) -> None:
-        """Say what the choice needs."""
-        self._say_what_is_needed()
 
     def _keep(self) -> None:
         """Keep the choice, the text and the fields."""
@@ -224,7 +220,8 @@ class Composer(FieldDialog[str]):
         """Leave out the keys for the next step where there is none."""
         return self._question.go_on is not None or action != "send" or parameters == ("sent",)
 
-    def _say_what_is_needed(self) -> None:
+    def on_radio_set_changed(self) -> None:
+        """Say what the choice needs."""
         question = self._question
         # Said in words as well: a terminal without colours marks the choice by them alone.
         chosen = f"{question.choices[self._choice]}. " if self._codes else ""
