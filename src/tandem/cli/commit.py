@@ -151,9 +151,8 @@ class _Run:
             review = self._reviewer_side()
             digest = git.digest(changes)
             status = review.stands(taken, digest)
-            self._done += review.done
             if status is not None and not review.is_approved(status):
-                return review.tell(status, self._done)
+                return review.tell(status)
             if status is not None and status["digest"] == digest:
                 reviews = [status["review_id"]] if self._gate is None else self._approved_by(taken)
                 if reviews is not None or is_renewed:
@@ -222,7 +221,7 @@ class _Run:
     def _reviewer_side(self) -> CommitReview:
         session, known, commits = self._session, self._known, self._commits
         return self._rest().CommitReview(
-            session, self._place, self._gate, self._options, known, commits, self.again, self._ends
+            session, self._place, self._gate, self._options, known, commits, self.again, self._ends, self._done
         )
 
     def _make(self, taken: Taken, reviews: list[str]) -> int | None:
@@ -264,7 +263,7 @@ class _Run:
             with going_on(self.again):
                 status = review.waited(self._session.data("get_review_status", {"review_id": review_id}))
             if not review.is_approved(status):
-                return review.tell(status, self._done, made)
+                return review.tell(status, made)
         self._known.keep(closes=reviews)
         self._close(made, is_approved=True)
         return self._told_commit(made, reviews)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,8 +24,6 @@ from tandem.rulings import git, message, next_steps, person
 from tandem.setup.fresh_machine import identity_problem
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tandem.bridge.session import Session
     from tandem.cli.committing import Commits, Taken
     from tandem.cli.connection_options import ConnectionOptions
@@ -46,27 +45,26 @@ def refuse_unknown_identity(status: int) -> None:
         raise InvalidInput(f"{unknown[0]} So that it does: {unknown[1]}", exit_status=status)
 
 
+@dataclass(frozen=True, slots=True)
 class CommitReview:
     """The review of one working tree, branch and agent.
 
     Attributes:
-        done: Its steps so far, a word each, in order.
+        known: The record of it.
+        again: The command that goes on.
+        ends: When the command's time is up, on the monotonic clock; None if it waits as long as it takes.
+        done: The steps of the command so far, a word each, in order.
     """
 
-    def __init__(
-        self,
-        session: Session,
-        place: HookRepository,
-        gate: GateFile | None,
-        options: ConnectionOptions,
-        known: OpenReview,
-        commits: Commits,
-        again: str,
-        ends: float | None,
-    ) -> None:
-        self._session, self._place, self._gate, self._options = session, place, gate, options
-        self._known, self._commits, self._again, self._ends = known, commits, again, ends
-        self.done: list[str] = []
+    session: Session
+    place: HookRepository
+    gate: GateFile | None
+    options: ConnectionOptions
+    known: OpenReview
+    commits: Commits
+    again: str
+    ends: float | None
+    done: list[str]
 
     @staticmethod
     def is_approved(status: dict[str, Any]) -> bool:
@@ -75,24 +73,24 @@ class CommitReview:
 
     def stands(self, taken: Taken, digest: str) -> dict[str, Any] | None:
         """Where the review of this content stands once there is news; None if the files have changed for it."""
-        self._known.keep(again=self._again)
-        status = self._known.status(self._session)
+        self.known.keep(again=self.again)
+        status = self.known.status(self.session)
         if status is not None and status["digest"] == digest:
             return self.waited(status)
-        is_as_submitted = self._known.facts.get("digest") == digest
+        is_as_submitted = self.known.facts.get("digest") == digest
         if status is not None and is_as_submitted and status["status"] not in {"rejected", "closed"}:
             self._bring(status, taken)
             return None
         with suppress(TandemError):
             say_problem()
-        whole = taken.message if taken.source[0] == "message" else self._commits.cleaned(taken.message)
+        whole = taken.message if taken.source[0] == "message" else self.commits.cleaned(taken.message)
         text = message.subject(whole) or "(no message)"
         body = whole.partition(text)[2].strip().encode("utf-8", "replace").decode()
         stated = {"intent": text[:_LONGEST_INTENT], **message.belonging(text), **given(description=body or None)}
         with progress("submitting"):
             content = {"tree": taken.tree, "stated": stated}
-            created = data_of(self._known.submit(self._session, self._request, content))
-        self._known.keep(making=[taken.tree, git.head(self._place)], closes=[created["review_id"]])
+            created = data_of(self.known.submit(self.session, self._request, content))
+        self.known.keep(making=[taken.tree, git.head(self.place)], closes=[created["review_id"]])
         self.done.append("submitted")
         what = "is there already" if created["existed"] else "is up"
         say(f"{created['review_id']} {what}, round {created['round']}")
@@ -103,7 +101,7 @@ class CommitReview:
             found = sources.content(repository, Source(range=f"..{content['tree']}"), say)
         return persons.marked(
             {
-                "project": need_project(self._session, self._options, self._gate),
+                "project": need_project(self.session, self.options, self.gate),
                 "agent_type": os.environ.get("TANDEM_AGENT") or person.agent_name() or "cli",
                 "agent_role": "proposer",
                 "category": "code_change",
@@ -115,8 +113,8 @@ class CommitReview:
 
     def waited(self, created: dict[str, Any]) -> dict[str, Any]:
         """Where a review stands once there is news; it is told by its status, or by the answer to `create_review`."""
-        left = None if self._ends is None else max(0.0, self._ends - time.monotonic())
-        return data_of(await_verdict(self._session, {"existed": True, **created}, left))
+        left = None if self.ends is None else max(0.0, self.ends - time.monotonic())
+        return data_of(await_verdict(self.session, {"existed": True, **created}, left))
 
     def _bring(self, status: dict[str, Any], taken: Taken) -> None:
         """Bring the files, which are as they were submitted, to the round that the review has by now.
@@ -125,38 +123,38 @@ class CommitReview:
             InvalidInput: They are not, or git cannot.
         """
         asked = {"review_id": status["review_id"], "round": status["round"]}
-        proposal = self._session.data("get_proposal", asked)
-        index = {"GIT_INDEX_FILE": str(self._commits.folder / "round")}
+        proposal = self.session.data("get_proposal", asked)
+        index = {"GIT_INDEX_FILE": str(self.commits.folder / "round")}
         try:
-            git.run(self._place, ["read-tree", proposal["base_commit"]], extra=index)
+            git.run(self.place, ["read-tree", proposal["base_commit"]], extra=index)
             git.run(
-                self._place, ["apply", "--cached", "--whitespace=nowarn"], stdin=proposal["diff"].encode(), extra=index
+                self.place, ["apply", "--cached", "--whitespace=nowarn"], stdin=proposal["diff"].encode(), extra=index
             )
-            tree = git.run(self._place, ["write-tree"], extra=index).text
-            between = git.run(self._place, ["diff", "--binary", "--no-ext-diff", "--no-color", taken.tree, tree]).stdout
+            tree = git.run(self.place, ["write-tree"], extra=index).text
+            between = git.run(self.place, ["diff", "--binary", "--no-ext-diff", "--no-color", taken.tree, tree]).stdout
             where = ["--index"] if taken.is_staged else []
-            git.run(self._place, ["apply", "--whitespace=nowarn", *where], stdin=between)
+            git.run(self.place, ["apply", "--whitespace=nowarn", *where], stdin=between)
         except TandemError as error:
             raise InvalidInput(
                 f"{status['review_id']} has a round that your files lack ({error.message}) Put your changes of them"
                 f" away, with git stash, then bring the round: tandem apply {status['review_id']} --index",
                 field="worktree",
             ) from error
-        self._known.keep(digest=status["digest"])
+        self.known.keep(digest=status["digest"])
         self.done.append("brought")
         say(f"Your files have round {status['round']} of {status['review_id']} now.")
 
-    def tell(self, status: dict[str, Any], done: Sequence[str], made: str | None = None) -> int:
+    def tell(self, status: dict[str, Any], made: str | None = None) -> int:
         """Say where the review stands, of a commit if it is made, and the command to go on with."""
         ended = verdict_status(status)
         if status["status"] == "closed":
             # Told once: the next run submits it again, as what follows that one.
-            self._known.keep(review_id=None, follows=status["review_id"])
+            self.known.keep(review_id=None, follows=status["review_id"])
         steps = next_steps.commands(status)
-        if self._options.as_json:
-            show_outcome(done, status["review_id"], made, ended, steps, status["status"])
+        if self.options.as_json:
+            show_outcome(self.done, status["review_id"], made, ended, steps, status["status"])
         else:
             show(render("ReviewStatus", record(status)))
         if ended is Exit.WAITING and status["next_action"] == "wait":
-            say_go_on(self._again)
+            say_go_on(self.again)
         return ended
