@@ -181,7 +181,10 @@ def _parameter(one: inspect.Parameter, **facts: Any) -> Parameter:
     is_required = one.default is inspect.Parameter.empty
     default = None if is_required else one.default
     facts |= _type_facts(_without_none(hint)) | stated.settings
-    names = stated.names or (f"--{one.name.replace('_', '-')}",)
+    name = one.name.replace("_", "-")
+    # One that is not off by itself can be switched off.
+    is_switch = _without_none(hint) is bool and default is not False
+    names = stated.names or (f"--{name}/--no-{name}" if is_switch else f"--{name}",)
     names = names if isinstance(stated, Option) else ()
     off = tuple(name.partition("/")[2] for name in names if "/" in name)
     facts |= {"off": off, "default": str(default) if isinstance(default, Path) else default, "required": is_required}

@@ -45,9 +45,7 @@ class DataOptions:
     """
 
     database: Annotated[str | None, Option(metavar="URL", help="Another database than the settings name.")] = None
-    verify: Annotated[
-        bool, Option("--verify/--no-verify", help="Audit the copy: its events, their chain, and the state.")
-    ] = True
+    verify: Annotated[bool, Option(help="Audit the copy: its events, their chain, and the state.")] = True
     data_dir: DataDirOption = None
     as_json: JsonOption = False
 

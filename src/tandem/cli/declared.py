@@ -35,7 +35,8 @@ class Argument:
     """Declares that a command's parameter is given by its place; stands in the parameter's annotation.
 
     Attributes:
-        names: The option's names; without any, that of its parameter. None for an argument.
+        names: The option's names; without any, that of its parameter, and of a flag that is not off by itself `--no-`
+            and that. None for an argument.
         settings: Attributes of its `Parameter`.
     """
 

@@ -72,12 +72,9 @@ async def on(  # noqa: PLR0913 - its options
         Option(metavar="REV", help="Accept what this ref has by now without review, e.g. what others pushed."),
     ] = None,
     strict: Annotated[
-        bool | None,
-        Option("--strict/--no-strict", help="Have agents' hooks refuse plans, too, until they are approved."),
+        bool | None, Option(help="Have agents' hooks refuse plans, too, until they are approved.")
     ] = None,
-    sign: Annotated[
-        bool | None, Option("--sign/--no-sign", help="Sign approved commits, for colleagues with their own broker.")
-    ] = None,
+    sign: Annotated[bool | None, Option(help="Sign approved commits, for colleagues with their own broker.")] = None,
     signer: Annotated[
         list[str] | None,
         Option(metavar="NAME=KEY", help="Let pass what this colleague's broker has approved and signed."),

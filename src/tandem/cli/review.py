@@ -35,9 +35,7 @@ def listed(  # noqa: PLR0913 an option each
     category: Annotated[Category | None, Option(help="Only reviews of this kind.")] = None,
     priority: Annotated[Priority | None, Option(help="Only reviews of this priority.")] = None,
     turn: Annotated[Side | None, Option(help="Only reviews where it is this side's turn.")] = None,
-    attention: Annotated[
-        bool | None, Option("--attention/--no-attention", help="Only those that do, or do not, wait for a person.")
-    ] = None,
+    attention: Annotated[bool | None, Option(help="Only those that do, or do not, wait for a person.")] = None,
     limit: Annotated[int, Option(min=1, help="Rows a page.")] = 50,
     page: Annotated[str | None, Option(help="The token with which an answer says how the list goes on.")] = None,
     cursor: Annotated[str | None, Option(help="Wait for changes after this place.")] = None,
