@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from textual import on
+from textual.actions import SkipAction
 from textual.app import ComposeResult, SuspendNotSupported
 from textual.binding import BindingType
 from textual.containers import Horizontal, VerticalScroll
@@ -87,6 +88,13 @@ class ReviewScreen(LiveScreen):
         self.query_one("#second").display = False
         self._counter_tab.display = False
         self.query_one("#diff").focus()
+
+    @property
+    def _loaded(self) -> LoadedReview:
+        """The review; an action that needs it does nothing before it is read."""
+        if self.reading is None:
+            raise SkipAction
+        return self.reading
 
     @property
     def spot(self) -> LineRef | None:
@@ -226,9 +234,7 @@ class ReviewScreen(LiveScreen):
 
     def action_show_round(self, by: int) -> None:
         """Show an earlier, or a later, round."""
-        found = self.reading
-        if found is None:
-            return
+        found = self._loaded
         wanted = found.proposal.round + by
         if not 1 <= wanted <= found.status.round:
             self.notify("There is no such round.", markup=False)
@@ -238,9 +244,7 @@ class ReviewScreen(LiveScreen):
 
     def action_interdiff(self) -> None:
         """Compare with the round before, then with the ones before that, then with none."""
-        found = self.reading
-        if found is None:
-            return
+        found = self._loaded
         if found.proposal.round == 1:
             self.notify("This is the first round: there is nothing to compare it with.", markup=False)
             return
@@ -257,14 +261,13 @@ class ReviewScreen(LiveScreen):
 
     def action_claim(self) -> None:
         """Claim it."""
-        if self.reading and self._may_decide(self.reading):
+        if self._may_decide(self._loaded):
             claim = self.desk.client.claim_review(reviewer_id=self.desk.person, review_id=self.review_id)
             self.run_worker(self.attempt(claim, "Claimed: it is yours to decide."))
 
     def action_release(self) -> None:
         """Give the claim back."""
-        if self.reading:
-            self.run_worker(self.attempt(self.desk.release(self.reading), "Released: others can claim it."))
+        self.run_worker(self.attempt(self.desk.release(self._loaded), "Released: others can claim it."))
 
     def action_retry(self) -> None:
         """Have it go on that waits for a person, or for a later try."""
@@ -316,8 +319,7 @@ class ReviewScreen(LiveScreen):
 
         async def send(verdict: str, reason: str, key: str) -> None:
             given, verified = ("approved", still) if verdict == _ALL_VERIFIED else (verdict, [])
-            reading = self.reading or first
-            await self.desk.decide(reading, number, given, reason, key, shown=shown, verified=verified)
+            await self.desk.decide(self._loaded, number, given, reason, key, shown=shown, verified=verified)
 
         self._ask(
             Question(
@@ -358,9 +360,9 @@ class ReviewScreen(LiveScreen):
 
     def _judged(self, why: str) -> LoadedReview | None:
         """The review, if the person may judge the round that is shown; says why not."""
-        found = self.reading
-        if found is None or found.is_current:
-            return found if found is not None and self._may_decide(found) else None
+        found = self._loaded
+        if found.is_current:
+            return found if self._may_decide(found) else None
         message = f"{why} Round {found.proposal.round} is shown; ]] goes on to round {found.status.round}."
         self.notify(message, severity="warning", markup=False)
         return None
@@ -398,7 +400,7 @@ class ReviewScreen(LiveScreen):
             drafts = await self.desk.keep(
                 self.review_id, round_of, spot, draft.known, severity=severity, body=claim, **said
             )
-            self.reading = replace(self.reading or reading, drafts=drafts)
+            self.reading = replace(self._loaded, drafts=drafts)
 
         about = texts.about_finding(reading, is_on_file=not spot.line)
         fields = details(draft.more, has_suggestion=spot.side == "new" and spot.line is not None)
@@ -471,7 +473,7 @@ class ReviewScreen(LiveScreen):
         shown = first.versions
 
         async def send(verdict: str, reason: str, key: str) -> None:
-            await self.desk.offer(self.reading or first, await files(), verdict, reason, key, shown)
+            await self.desk.offer(self._loaded, await files(), verdict, reason, key, shown)
 
         choices = {"changes_requested": "Request changes with it", "comment": "Offer it as a comment"}
         about = self._about_verdict(first)
@@ -486,8 +488,7 @@ class ReviewScreen(LiveScreen):
         """Ask what became of the finding that is chosen, or for an answer that settles the chosen message."""
         entry, row = self.query_one("#talk", DiscussionView).chosen, self._diff.row
         chosen = entry.id if entry is not None else row.finding if row is not None and self._tab == "change" else ""
-        known = self.reading.findings if self.reading else ()
-        finding = next((one for one in known if one.finding_id == chosen), None)
+        finding = next((one for one in self._loaded.findings if one.finding_id == chosen), None)
         if finding is not None:
             self._ask_finding(finding)
             return
@@ -499,9 +500,7 @@ class ReviewScreen(LiveScreen):
         self._ask_message(f"settle {entry.id}", entry.id, f"It settles: {visible(body)}")
 
     def _ask_finding(self, one: FindingView) -> None:
-        first, drafts = self.reading, self.desk.drafts
-        if first is None:
-            return
+        first, drafts = self._loaded, self.desk.drafts
         is_own = first.is_own(self.desk.person)
         said = [word for word in texts.SAID if changes(word, one.state) and not (is_own and word not in ANSWERS)]
         if first.side_of(self.desk.person) == "proposer":
@@ -524,9 +523,7 @@ class ReviewScreen(LiveScreen):
         self._ask(Question("What became of it?", draft, send, about, choices, _NEED_REASON), "Kept, or sent.")
 
     def _ask_message(self, purpose: str, resolves: str | None, about: str) -> None:
-        first = self.reading
-        if first is None:
-            return
+        first = self._loaded
         sides = {"reviewer": f"As its reviewer, {visible(self.desk.person)}", "proposer": "For its proposer"}
         if first.is_own(self.desk.person) and not first.is_held_by(self.desk.person):
             sides.pop("reviewer")
@@ -536,7 +533,7 @@ class ReviewScreen(LiveScreen):
         choices = {side: sides[side], **sides}
 
         async def send(chosen: str, body: str, key: str) -> None:
-            await self.desk.say(self.reading or first, chosen, body, resolves, key)
+            await self.desk.say(self._loaded, chosen, body, resolves, key)
 
         draft = self.desk.drafts.text(self.review_id, purpose)
         question = Question("A message", draft, send, about, choices, frozenset(choices), "Message")
@@ -544,9 +541,9 @@ class ReviewScreen(LiveScreen):
 
     async def action_counter_patch(self, answer: str) -> None:
         """Ask whether to accept the counter-patch, or decline it."""
-        first = self.reading
-        patch = first.proposal.counter_patch if first else None
-        if first is None or patch is None:
+        first = self._loaded
+        patch = first.proposal.counter_patch
+        if patch is None:
             self.notify("There is no counter-patch to decide.", severity="warning", markup=False)
             return
 
@@ -563,9 +560,7 @@ class ReviewScreen(LiveScreen):
 
     def action_close_review(self) -> None:
         """Ask whether to end it."""
-        first = self.reading
-        if first is None:
-            return
+        first = self._loaded
 
         async def send(_choice: str, reason: str, key: str) -> None:
             await self.desk.client.close_review(self.review_id, reason=reason or None, idempotency_key=key)
