@@ -252,15 +252,14 @@ class Column:
 
     Attributes:
         name: Its heading; empty where the cells name their content.
-        style: The style of its cells that have none.
         is_whole: Whether its cells are never broken.
         least: How narrow it may become in a list, where its cells are wider.
     """
 
-    __slots__ = ("is_whole", "least", "name", "style")
+    __slots__ = ("is_whole", "least", "name")
 
-    def __init__(self, name: str = "", style: str = "", *, is_whole: bool = False, least: int = _LEAST_OF_LIST) -> None:
-        self.name, self.style, self.is_whole, self.least = name, style, is_whole, least
+    def __init__(self, name: str = "", *, is_whole: bool = False, least: int = _LEAST_OF_LIST) -> None:
+        self.name, self.is_whole, self.least = name, is_whole, least
 
 
 class Table:
@@ -287,19 +286,12 @@ class Table:
             made += self._row([Text(column.name, "bold") for column in self.columns], widths)
             made.append(Text("─" * (sum(widths) + self.pad * (len(widths) - 1)), "dim"))
         for row in self.rows:
-            made += self._row([*map(self._styled, row, self.columns)], widths)
+            made += self._row(row, widths)
             below = zip(self.columns[len(widths) :], row[len(widths) :], strict=False)
             named = [_named(column, cell) for column, cell in below if cell]
             if named:
                 made += Framed(Flow(named), left=_BELOW).lines(width)
         return made
-
-    @staticmethod
-    def _styled(cell: Text, column: Column) -> Text:
-        if not column.style:
-            return cell
-        spans = [(text, style or column.style) for text, style in cell.spans]
-        return Text.assemble(*spans)
 
     def _row(self, cells: list[Text], widths: list[int]) -> list[Text]:
         laid = [cell.lines(width) for cell, width in zip(cells, widths, strict=False)]

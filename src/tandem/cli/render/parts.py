@@ -106,10 +106,10 @@ def clock(at: str) -> str:
 
 def facts(rows: Iterable[tuple[str, object]]) -> Table:
     """Names and values, one pair a line; pairs without a value are left out."""
-    table = Table([Column(style="dim", is_whole=True), Column()])
+    table = Table([Column(is_whole=True), Column()])
     for name, value in rows:
         if value is not None and str(value) != "":
-            table.add(plain(name), value if isinstance(value, Text) else plain(value))
+            table.add(plain(name, "dim"), value if isinstance(value, Text) else plain(value))
     return table
 
 
