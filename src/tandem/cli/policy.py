@@ -255,7 +255,7 @@ def _counts(tried: Sequence[_Tried]) -> dict[str, int]:
 def _summary(tried: Sequence[_Tried], counts: dict[str, int], what: str | None) -> str:
     total = sum(counts.values())
     empty = len(tried) - total
-    told = f" {_counted(empty, 'more')} change{'s' if empty == 1 else ''} nothing." if empty else ""
+    told = f" {empty} more change{'s' if empty == 1 else ''} nothing." if empty else ""
     if not total:
         return f"No commit here changes a file.{told}" if tried else "There is no commit to try."
     parts = [f"{count} {_KINDS.get(word) or 'the agent ' + word.partition(':')[2]}" for word, count in counts.items()]
@@ -290,4 +290,4 @@ def _data(one: _Tried) -> dict[str, Any]:
 
 
 def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 or noun == 'more' else 's'}"
+    return f"{count} {noun}{'' if count == 1 else 's'}"

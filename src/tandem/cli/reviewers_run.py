@@ -15,6 +15,7 @@ from typing import Annotated, Any, NamedTuple
 import orjson
 
 from tandem import logs
+from tandem.bridge.session import CALL_SECONDS
 from tandem.cli.broker import begin_log, new_event_loop, on_stop_signals
 from tandem.cli.declared import Misused, Option
 from tandem.cli.render.parts import duration
@@ -32,7 +33,6 @@ from tandem.settings.pool import PoolSettings
 from tandem.store.event import EventKind
 
 _PAGE = 200
-_WAIT_SECONDS = 50.0
 _PAUSE_SECONDS = 1.0
 """After a call that failed or was answered early: the broker is away, or stops."""
 _LAST_SECONDS = 2.0
@@ -143,7 +143,7 @@ class EventFollower:
 
     async def _read(self, *, wait: bool) -> AuditPage:
         page = await self._client.get_audit_log(
-            cursor=self._cursor, limit=_PAGE, wait=wait, timeout_s=_WAIT_SECONDS if wait else None
+            cursor=self._cursor, limit=_PAGE, wait=wait, timeout_s=CALL_SECONDS if wait else None
         )
         # Without a cursor it is the newest page, which tells of the past.
         for event in page.events if self._cursor is not None else ():

@@ -217,10 +217,12 @@ def _section(section: inbox.Section) -> Drawable:
     items = [item for _, group in section.groups for item in section.unfolded(group)]
     folded = ((len(group) - len(section.unfolded(group)), project) for project, group in section.groups)
     more = [plain(f"{count} more in {project}: tandem review list", "dim") for count, project in folded if count]
-    rows = ((item.review.review_id if item.review else "", _what(item), inbox.size(item), _why(item)) for item in items)
-    ages = (ago(item.since) for item in items)
-    listed = listing("id!, what, change!, why, for!", ((*row, age) for row, age in zip(rows, ages, strict=True)))
-    return Group(title, listed, *more)
+    return Group(title, listing("id!, what, change!, why, for!", map(_row, items)), *more)
+
+
+def _row(item: inbox_contract.InboxItem) -> tuple[Cell, ...]:
+    review_id = item.review.review_id if item.review else ""
+    return review_id, _what(item), inbox.size(item), _why(item), ago(item.since)
 
 
 def _what(item: inbox_contract.InboxItem) -> Text:
