@@ -291,8 +291,11 @@ def call(
     *,
     wait: bool = False,
     timeout: float | None = None,
+    status: Callable[[dict[str, Any]], Exit] | None = None,
 ) -> Exit:
     """Send one operation and print its answer; a wait lasts `timeout` seconds, by default as the agent's client allows.
+
+    The exit status is that of a wait, else what `status` makes of the answer's data, else that of success.
 
     Raises:
         TandemError: The broker refused, or cannot be reached.
@@ -321,12 +324,12 @@ def call(
                 say_question(session, json.loads(envelope).get("data"))
         if operation.name == "claim_review" and "review_id" not in given:
             persons.give_back(session, envelope)
-    status = present(envelope, operation.name, as_json=options.as_json, status=condition and condition.status)
-    if condition is not None and status is Exit.WAITING and not condition.has_ended(json.loads(envelope)["data"]):
+    ended = present(envelope, operation.name, as_json=options.as_json, status=condition.status if condition else status)
+    if condition is not None and ended is Exit.WAITING and not condition.has_ended(json.loads(envelope)["data"]):
         say_go_on(shlex.join(["tandem", *sys.argv[1:]]))
     if besides is not None:
         _show_besides(operation, besides)
-    return status
+    return ended
 
 
 def _show_besides(operation: Described, besides: bytes) -> None:

@@ -7,8 +7,9 @@ import sys
 from typing import Annotated, Any
 
 from tandem.bridge.credentials import TOKEN_VARIABLE
+from tandem.bridge.operations import OPERATIONS
 from tandem.bridge.session import data_of
-from tandem.cli.calls import given, present
+from tandem.cli.calls import call, given, present
 from tandem.cli.connection_options import ConnectionOptions, KeyOption, NewOption, find_project
 from tandem.cli.declared import Argument, Option, without
 from tandem.cli.persons import refuse_agents, sealed
@@ -134,11 +135,8 @@ def try_webhook(
 ) -> Exit:
     """Post a ping to a webhook now, and print what its receiver says."""
     arguments = given(webhook_id=webhook_id, idempotency_key=idempotency_key)
-    with options.session() as session, progress("webhook test"):
-        envelope = session.call("test_webhook", arguments)
-    return present(
-        envelope,
-        "test_webhook",
-        as_json=options.as_json,
-        status=lambda data: Exit.DONE if data["delivered"] else Exit.REFUSED,
-    )
+    return call(OPERATIONS["test_webhook"], arguments, options, status=_delivered)
+
+
+def _delivered(data: dict[str, Any]) -> Exit:
+    return Exit.DONE if data["delivered"] else Exit.REFUSED

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-from tandem.cli.calls import given, present
+from tandem.bridge.operations import OPERATIONS
+from tandem.cli.calls import call, given, present
 from tandem.cli.connection_options import ConnectionOptions
 from tandem.cli.declared import Argument, Misused, Option, without
 from tandem.cli.persons import YesOption, decided
@@ -40,9 +41,7 @@ async def add_project(
     if elsewhere or mirror:
         if name is None and not mirror:
             raise Misused("Name it: there is no folder to name it after.", "--name")
-        with options.session() as session, progress("project add"):
-            envelope = session.call("register_project", given(name=name, mirror=mirror))
-        return present(envelope, "register_project", as_json=options.as_json)
+        return call(OPERATIONS["register_project"], given(name=name, mirror=mirror), options)
     root = path.expanduser().resolve()
     here = find_repository(str(root))
     # The broker does not have the variables that name the git folder of dotfiles.
