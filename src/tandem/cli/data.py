@@ -69,9 +69,7 @@ async def backup(
         copied = await copies.back_up(settings, file, compress=True, verify=options.verify, told=told)
     if not options.as_json:
         say(f"Not in it: the secret key ({settings.secret_key}), archives of cycles ({settings.archives}), logs.")
-    return _told(
-        copied, f"backed up to {file}", {"file": str(file), "bytes": file.stat().st_size}, as_json=options.as_json
-    )
+    return _told(copied, f"backed up to {file}", {"file": str(file), "bytes": file.stat().st_size}, options)
 
 
 async def restore(
@@ -104,7 +102,7 @@ async def export(
             sys.stdout.buffer.flush()
             return Exit.DONE
         size = spool.stat().st_size
-    return _told(copied, f"exported to {file}", {"file": str(file), "bytes": size}, as_json=options.as_json)
+    return _told(copied, f"exported to {file}", {"file": str(file), "bytes": size}, options)
 
 
 async def import_(
@@ -139,7 +137,7 @@ async def copy(
     with _progress() as told:
         copied = await copies.copy(settings, target, verify=options.verify, told=told)
     shown = masked("database_url", target.database)
-    return _told(copied, f"copied to {shown}", {"database": shown}, as_json=options.as_json)
+    return _told(copied, f"copied to {shown}", {"database": shown}, options)
 
 
 async def _restore(file: Path, name: str, options: DataOptions, *, replace: bool) -> Exit:
@@ -150,13 +148,12 @@ async def _restore(file: Path, name: str, options: DataOptions, *, replace: bool
     aside = str(copied.set_aside) if copied.set_aside else None
     if aside and not options.as_json:
         say(f"The database that was there is now {aside}")
-    facts = {"database": database, "set_aside": aside}
-    return _told(copied, f"restored to {database}", facts, as_json=options.as_json)
+    return _told(copied, f"restored to {database}", {"database": database, "set_aside": aside}, options)
 
 
-def _told(copied: Copied, what: str, facts: Mapping[str, object], *, as_json: bool) -> Exit:
+def _told(copied: Copied, what: str, facts: Mapping[str, object], options: DataOptions) -> Exit:
     report = copied.report
-    if report and not as_json:
+    if report and not options.as_json:
         for note in report.notes:
             say(note)
     checked = f", {report.events} events verified" if report else ", not verified"
@@ -169,7 +166,7 @@ def _told(copied: Copied, what: str, facts: Mapping[str, object], *, as_json: bo
         "events": report.events if report else None,
         "notes": report.notes if report else [],
     }
-    return tell(data, shown, as_json=as_json)
+    return tell(data, shown, as_json=options.as_json)
 
 
 @contextmanager

@@ -111,9 +111,7 @@ async def on(  # noqa: PLR0913 - its options
 
         gate, found = await decided(attempt)
     say(f"Agents commit a change with: {BY_COMMIT}, and bring a branch to {gate.branches[0]} with: tandem land BRANCH")
-    return _present(
-        found, as_json=options.as_json, told=f"The gate of {gate.project} is on for {', '.join(gate.branches)}."
-    )
+    return _present(found, options, f"The gate of {gate.project} is on for {', '.join(gate.branches)}.")
 
 
 @without("project")
@@ -151,7 +149,7 @@ async def status(*, options: ConnectionOptions) -> Exit:
     here = gate_switch.place_at(Path.cwd())
     async with options.client(gate_switch.switch(here)) as client:
         found = await gate_status(client.data, here)
-    return _present(found, as_json=options.as_json)
+    return _present(found, options)
 
 
 def _chosen(options: ConnectionOptions, gate: GateFile | None) -> BrokerLocation | None:
@@ -170,9 +168,9 @@ def _signers(stated: Sequence[str]) -> tuple[str, ...]:
     return tuple(stated)
 
 
-def _present(found: GateStatus, *, as_json: bool, told: str | None = None) -> Exit:
+def _present(found: GateStatus, options: ConnectionOptions, told: str | None = None) -> Exit:
     shown = facts(row for row in _rows(found) if row[1])
-    tell(asdict(found), Group(plain(told), shown) if told else shown, as_json=as_json)
+    tell(asdict(found), Group(plain(told), shown) if told else shown, as_json=options.as_json)
     return Exit.REFUSED if found.problems or found.refused or found.replaced else Exit.DONE
 
 
