@@ -235,8 +235,7 @@ def checkout(
         proposal = record(session.data("get_proposal", {"review_id": review_id, "round": number}))
         ensure_ours(session, options, review_id, proposal.project)
         tree = _lay_out(proposal, folder)
-        for note in proposal.ground.notes if proposal.ground is not None else ():
-            say(note)
+        say(*(proposal.ground.notes if proposal.ground is not None else ()))
     data = {"review_id": review_id, "round": proposal.round, "folder": str(tree.folder), "commit": tree.commit}
     said = f"{tree.folder} has round {proposal.round} of {review_id}: HEAD is {tree.commit[:12]}"
     said += f", on {tree.base[:12]}." if tree.base is not None else "."

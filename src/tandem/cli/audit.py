@@ -79,8 +79,7 @@ def commits(
     origin/main is, its remote is asked.
     """
     asked = _asked(revisions, offline=offline)
-    for one in pending.refused(asked.place):
-        say(f"The broker has refused a record: {one}")
+    say(*(f"The broker has refused a record: {one}" for one in pending.refused(asked.place)))
     with options.session(asked.gate) as session, progress("judging"):
         project = need_project(session, options, asked.gate)
         accepted, on_tip = _accepted(session, project)
@@ -91,8 +90,7 @@ def commits(
         if on_tip and asked.branch is not None:
             about["tips"] = git.mainline(asked.place, asked.old, asked.new)
         judgement, left_out = _judgement(asked, accepted, asking(session, about))
-    for one in differences:
-        say(one)
+    say(*differences)
     owed = list(dict.fromkeys(debt for one in judgement.commits for debt in one.finding.owed))
     overdue = list(dict.fromkeys(debt for one in judgement.commits for debt in one.finding.overdue))
     debts = {"owed": owed, "overdue": overdue}

@@ -337,9 +337,8 @@ def _show_besides(operation: Described, besides: bytes) -> None:
     if operation.name == "get_review_status":
         present(besides, "list_checks", as_json=False)
         return
-    for step in next_steps.commands(json.loads(besides)["data"]):
-        if f" {operation.noun} {operation.verb} " not in step:
-            say(step)
+    own = f" {operation.noun} {operation.verb} "
+    say(*(step for step in next_steps.commands(json.loads(besides)["data"]) if own not in step))
 
 
 def _besides(operation: Described, envelope: bytes, session: Session) -> bytes | None:
@@ -362,8 +361,7 @@ def say_question(session: Session, data: dict[str, Any] | None) -> None:
         said = (one for one in entries if one["sender_role"] == "reviewer" and one["kind"] in _ASKING)
         # Who approves beside others asks nothing.
         questions = [one for one in said if one["body"] and one["verdict"] != "approved"]
-        for entry in questions[-1:]:
-            say(f"{entry['author']} asks: {entry['body']}")
+        say(*(f"{entry['author']} asks: {entry['body']}" for entry in questions[-1:]))
 
 
 def present(

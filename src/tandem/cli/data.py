@@ -154,8 +154,7 @@ async def _restore(file: Path, name: str, options: DataOptions, *, replace: bool
 def _told(copied: Copied, what: str, facts: Mapping[str, object], options: DataOptions) -> Exit:
     report = copied.report
     if report and not options.as_json:
-        for note in report.notes:
-            say(note)
+        say(*report.notes)
     checked = f", {report.events} events verified" if report else ", not verified"
     shown = Text.assemble((what.partition(" ")[0], "bold green"), plain(f" {what.partition(' ')[2]}"))
     shown.append(f"  {copied.header.rows} rows{checked}")

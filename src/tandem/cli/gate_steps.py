@@ -268,8 +268,7 @@ def _step(order: StepRequest, asked: StepOptions, options: ConnectionOptions) ->
     seconds = usual_seconds if asked.timeout is None else asked.timeout
     order = replace(order, accept=asked.accept, timeout_seconds=seconds)
     situation = look(Path.cwd())
-    for problem in situation.planning.problems:
-        say(f"{problem}.")
+    say(*(f"{problem}." for problem in situation.planning.problems))
     for key in situation.effective().refused if not situation.is_disabled else ():
         say(f"{key} is not taken before a person has trusted .planning/config.json: tandem trust")
     known = without_network(order, situation)

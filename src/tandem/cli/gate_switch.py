@@ -137,8 +137,7 @@ async def off(
         if gate is None:
             return tell({"enabled": False, "remarks": []}, plain("The gate is not on here."), as_json=options.as_json)
         remarks = await decided(partial(gate_switch.switch_off, call, gate, reason))
-    for remark in remarks:
-        say(remark)
+    say(*remarks)
     data = {"enabled": False, "project": gate.project, "remarks": remarks}
     return tell(data, plain(f"The gate of {gate.project} is off."), as_json=options.as_json)
 
@@ -216,8 +215,7 @@ async def server_hook(
         known = before.project if before is not None else place.git_dir
         need_decision(known, ["anybody could push unapproved content here"])
         remarks = server_setup.remove(place)
-        for remark in remarks:
-            say(remark)
+        say(*remarks)
         return tell({"enabled": False, "remarks": remarks}, plain("The hook is removed."), as_json=options.as_json)
     project = options.project or (before.project if before is not None else None)
     if project is None:

@@ -81,8 +81,7 @@ def _show_plan(plan: OverlayPlan, *, remove: bool, dry_run: bool) -> None:
         say(f"{where}: {len(plan.changes)} files are as GSD wrote them")
     else:
         say(f"{where}: {plan.pointers} pointers, {len(plan.changes)} files changed")
-    for problem in (*plan.missing, *plan.skipped):
-        say(f"note: {problem}")
+    say(*(f"note: {problem}" for problem in (*plan.missing, *plan.skipped)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,8 +183,7 @@ def _show(standing: _GsdStatus, remarks: list[str], *, as_json: bool) -> None:
         return
     for line in _lines(standing):
         show(visible(line))
-    for remark in (*standing.says.problems, *remarks):
-        say(f"note: {remark}")
+    say(*(f"note: {remark}" for remark in (*standing.says.problems, *remarks)))
 
 
 def _lines(standing: _GsdStatus) -> list[str]:

@@ -160,8 +160,7 @@ def show_diff(report: SetupReport, name: str | None, *, as_json: bool) -> Exit:
     sys.stdout.flush()
     sys.stdout.buffer.write(diff(report.plan.changes).encode("utf-8", "surrogateescape"))
     sys.stdout.buffer.flush()
-    for remark in (*report.remarks(), *_would(report, name), *report.notes()):
-        say(remark)
+    say(*report.remarks(), *_would(report, name), *report.notes())
     return Exit.DONE
 
 
@@ -172,8 +171,7 @@ def show_report(report: SetupReport, *, as_json: bool) -> Exit:
         return Exit.DONE
     lines = _lines(report)
     show(Whole(*(Text(visible(line)) for line in lines)))
-    for note in (*report.remarks(), *report.notes()):
-        say(f"note: {note}")
+    say(*(f"note: {note}" for note in (*report.remarks(), *report.notes())))
     if (following := report.next_command()) is not None:
         say(f"next: {following}")
     return Exit.DONE

@@ -97,8 +97,7 @@ def land(
         except _MustWait:
             say_go_on(job.again)
             ended = _Outcome(Exit.WAITING, f"Not landed yet: {source}")
-        for line in dict.fromkeys(job.base.left):
-            say(line)
+        say(*dict.fromkeys(job.base.left))
     facts = {"branch": source, "onto": base, "state": _STATES.get(ended.exit, "failed"), **_NOT_LANDED}
     facts |= ended.facts or {}
     if options.as_json or ended.text:

@@ -68,8 +68,7 @@ async def setup(
         show_data({**asdict(chosen), **facts, "candidates": [*map(asdict, all_)]})
         return Exit.DONE
     say(f"{chosen.title} reviews: {user_file()}" + ("" if content != before else " says so already"))
-    for note in notes:
-        say(f"note: {note}")
+    say(*(f"note: {note}" for note in notes))
     return Exit.DONE
 
 

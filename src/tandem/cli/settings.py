@@ -70,13 +70,11 @@ def _say_what_counts(loaded: LoadedSettings, workflow: dict[str, dict[str, Any]]
     """What of the project's files counts, and what does not."""
     for file in loaded.trusted:
         say(f"trusted: {file} counts in full, as its content was trusted; 'tandem trust --revoke' takes that back")
-    for key, origin in loaded.pool_origins.items():
-        say(f"reviewer_pool.{key} is from {origin}")
+    say(*(f"reviewer_pool.{key} is from {origin}" for key, origin in loaded.pool_origins.items()))
     for key, entry in workflow.items():
         if entry["ignored"] is not None:
             say(f"ignored: {key} in {entry['origin']}: {entry['ignored']} loosens; a person may run 'tandem trust'")
-    for ignored in loaded.ignored:
-        say(f"ignored: {ignored.key} in {ignored.origin}: {ignored.reason}")
+    say(*(f"ignored: {one.key} in {one.origin}: {one.reason}" for one in loaded.ignored))
 
 
 def _workflows(tables: dict[str, Any]) -> str:
@@ -224,8 +222,7 @@ def _revoke(project: Project, files: Sequence[Path], *, as_json: bool) -> None:
     if as_json:
         show_data({"project": project.root, "revoked": [one._asdict() for one in gone]})
         return
-    for one in gone:
-        say(f"no longer trusted: {one.file} in {one.root} (sha256 {one.sha256})")
+    say(*(f"no longer trusted: {one.file} in {one.root} (sha256 {one.sha256})" for one in gone))
     if not gone:
         say(f"Nothing of {project.root} was trusted.")
 

@@ -314,8 +314,7 @@ def _say_remarks(session: Session, data: dict[str, Any]) -> None:
     if data["next_action"] in {"revise", "revert"} and data["findings"]:
         asked = {"review_id": data["review_id"], "status": "open", "limit": _MOST_REMARKS}
         for group in together(record(session.data("list_findings", asked)).findings):
-            for one in group:
-                say(findings.line(one))
+            say(*map(findings.line, group))
 
 
 _STOP = "Stop here and tell the person you work for. It is theirs to decide; do not review it."

@@ -114,9 +114,10 @@ def indented(text: str) -> str:
     return visible(text).replace("\n", "\n  ")
 
 
-def say(message: str) -> None:
-    """Print a remark that is no part of the answer."""
-    show(Whole(Text(indented(message))), stderr=True)
+def say(*messages: str) -> None:
+    """Print remarks that are no part of the answer."""
+    for message in messages:
+        show(Whole(Text(indented(message))), stderr=True)
 
 
 @contextmanager
