@@ -52,8 +52,7 @@ async def rollback(
         ensure_ours(client.session, options, review_id, status.project)
         if settled and reason is not None:
             report = await settle_by_person(client, checkout, review_id, status.project, reason)
-            tell(report.facts(), _lines(report), as_json=options.as_json)
-            return Exit.DONE
+            return tell(report.facts(), _lines(report), as_json=options.as_json)
         with progress("rolling back") as say:
             report = await roll_back(client, checkout, review_id, status.project, say, dry_run=dry_run)
     tell(report.facts(), _lines(report), as_json=options.as_json)

@@ -198,7 +198,10 @@ def with_findings(
         marks = ", ".join([draft.severity, *_kind(draft), "not sent yet"])
         waiting.setdefault(spot, []).extend(_remark("draft", spot, marks, "\n".join(_said(draft)), unsent.draft_id))
     there = {spot for row in rows for spot in row.spots}
-    return list(_placed(rows, _moved_to_files(waiting, there)))
+    placed: dict[LineRef, list[Row]] = {}
+    for spot, below in waiting.items():
+        placed.setdefault(spot if spot in there else LineRef(spot.path, None), []).extend(below)
+    return list(_placed(rows, placed))
 
 
 def _finding(one: FindingView, spot: LineRef, settled: GivenSettling | None) -> Iterator[Row]:
@@ -219,13 +222,6 @@ def _said(one: FindingView | GivenFinding) -> list[str]:
     """What its reviewer says."""
     failure = [f"How it fails: {one.failure}"] if one.failure else []
     return [one.claim, *failure, *([] if one.suggestion is None else [f"Suggestion:\n{one.suggestion}"])]
-
-
-def _moved_to_files(waiting: Mapping[LineRef, list[Row]], there: set[LineRef]) -> dict[LineRef, list[Row]]:
-    placed: dict[LineRef, list[Row]] = {}
-    for spot, rows in waiting.items():
-        placed.setdefault(spot if spot in there else LineRef(spot.path, None), []).extend(rows)
-    return placed
 
 
 def _placed(rows: Sequence[Row], waiting: dict[LineRef, list[Row]]) -> Iterator[Row]:
