@@ -27,6 +27,7 @@ def main(folder: str, source: str) -> None:
     sys.path.insert(0, source)
     for name in PRELOADED:
         __import__(f"tandem.hooks.{name}")
+    __import__("encodings.ascii")
     # Collecting would write to pages that parent and children share.
     gc.freeze()
     heard, told = os.pipe()

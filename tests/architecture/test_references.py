@@ -41,9 +41,8 @@ def code() -> tuple[frozenset[str], tuple[tuple[str, str], ...]]:
     said: list[tuple[str, str]] = []
     for module in all_modules():
         lines = module.path.read_text("utf-8").splitlines()
-        said += [
-            (f"{module.where}:{at}", match[1]) for at, line in enumerate(lines, 1) if (match := COMMENT.search(line))
-        ]
+        commented = [at for at, line in enumerate(lines) if "#" in line]
+        said += [(f"{module.where}:{at + 1}", match[1]) for at in commented if (match := COMMENT.search(lines[at]))]
         found |= set(module.path.relative_to(ROOT).with_suffix("").parts)
         for node, _ in statements(module.tree):
             if (
@@ -53,7 +52,9 @@ def code() -> tuple[frozenset[str], tuple[tuple[str, str], ...]]:
             ):
                 said.append((f"{module.where}:{node.lineno}", node.value.value))
                 lines[node.lineno - 1 : node.end_lineno] = [""] * ((node.end_lineno or 0) - node.lineno + 1)
-        found |= {word for line in lines for word in re.findall(r"\w+", ANY_COMMENT.sub("", line))}
+        for at in commented:
+            lines[at] = ANY_COMMENT.sub("", lines[at])
+        found |= set(re.findall(r"\w+", "\n".join(lines)))
     others = [path for name in ("src", "tests", "tools", ".github") for path in (ROOT / name).rglob("*")]
     for path in [*others, ROOT / "pyproject.toml", ROOT / "Makefile"]:
         if path.suffix in {".html", ".js", ".css", ".txt", ".toml", ".md", ".yml", ""} and path.is_file():
