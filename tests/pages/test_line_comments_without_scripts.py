@@ -29,9 +29,10 @@ def comments(shop: Desk, review: str) -> list[tuple[str, int, str]]:
     return [(entry["file"], entry["line"], entry["body"]) for entry in found]
 
 
-def test_a_finding_on_a_whole_file(windows: Windows, shop: Desk) -> None:
-    review = shop.put_up(diff=edited())
+def test_a_finding_on_a_whole_file_or_on_the_whole_change(windows: Windows, shop: Desk) -> None:
+    review, other = shop.put_up(diff=edited()), shop.put_up(diff=edited(text="other"))
     shop.claim(review, "ada")
+    shop.claim(other, "ada")
     page = plain(windows, shop, review)
     page.get_by_label("File", exact=True).select_option("a.txt")
     page.locator("#comment-body").fill("It belongs elsewhere.")
@@ -40,6 +41,12 @@ def test_a_finding_on_a_whole_file(windows: Windows, shop: Desk) -> None:
     expect(page.locator(".file .unplaced").get_by_text("It belongs elsewhere.")).to_be_visible()
     found = [(one["file"], one["line"], one["claim"]) for one in shop.do("list_findings", review_id=review)["findings"]]
     assert ("a.txt", None, "It belongs elsewhere.") in found
+    page.goto(f"/reviews/{other}")
+    page.get_by_label("File", exact=True).select_option("The whole change")
+    write(page, "Finding", TYPED, "Approve", exact=True)
+    expect(page.locator("main").get_by_text(TYPED).first).to_be_visible()
+    [one] = shop.do("list_findings", review_id=other)["findings"]
+    assert (one["file"], one["claim"]) == (None, TYPED)
 
 
 def test_comments_on_several_lines_and_a_verdict(windows: Windows, shop: Desk, axe: Check, shot: Shot) -> None:
@@ -189,15 +196,3 @@ def test_a_finding_on_a_text_without_a_file_goes_with_any_verdict(windows: Windo
     expect(page.locator(".acts-refusal")).to_contain_text("This verdict approves, and finds what keeps the approval")
     expect(page.locator(".acts-refusal")).not_to_contain_text("below")
     assert desk.status(review)["status"] == "claimed"
-
-
-def test_a_finding_without_a_script_on_the_whole_of_a_change_with_files(windows: Windows, shop: Desk) -> None:
-    review = shop.put_up(diff=edited())
-    shop.claim(review, "ada")
-    page = plain(windows, shop, review)
-    page.get_by_label("File", exact=True).select_option("The whole change")
-    write(page, "Finding", TYPED, "Approve", exact=True)
-    expect(page.locator("main").get_by_text(TYPED).first).to_be_visible()
-    assert [(one["file"], one["claim"]) for one in shop.do("list_findings", review_id=review)["findings"]] == [
-        (None, TYPED)
-    ]

@@ -94,9 +94,11 @@ def test_a_printed_review_has_the_change_over_the_whole_width(page: Page, shop: 
     page.emulate_media(media="screen")  # the window serves other tests, too
 
 
-def test_lines_around_a_change_open_in_place(page: Page, shop: Desk, repo: Sandbox) -> None:
+def test_lines_around_a_change_open_in_place_or_without_scripts_on_a_page_of_their_own(
+    page: Page, shop: Desk, repo: Sandbox, windows: Windows
+) -> None:
     with_long_file(repo)
-    shown(page, shop, diff=long_edited(repo))
+    review = shown(page, shop, diff=long_edited(repo))
     diff = page.locator('.file[data-path="long.py"] table')
     expect(diff).not_to_contain_text("value_50 = 50")
     # A long gap can be opened from either of its ends.
@@ -113,17 +115,12 @@ def test_lines_around_a_change_open_in_place(page: Page, shop: Desk, repo: Sandb
     expect(diff.get_by_role("link", name="Show")).to_have_count(0)
     numbers = diff.locator("tr.line:not(.deleted) td:nth-child(2)").all_inner_texts()
     assert numbers == [str(number) for number in range(1, 121)]
-
-
-def test_lines_around_a_change_without_scripts(windows: Windows, shop: Desk, repo: Sandbox) -> None:
-    with_long_file(repo)
-    page = windows.open(javascript=False)
-    shown(page, shop, diff=long_edited(repo))
-    page.get_by_role("link", name="Show 73 unchanged lines").click()
-    expect(page.locator("table.diff")).to_contain_text("value_50 = 50")
-    expect(page.locator("table.diff tr.added")).to_have_count(2)
-    page.get_by_role("link", name="Back to the review").click()
-    expect(page.locator("table.diff")).not_to_contain_text("value_50 = 50")
+    bare = windows.open(javascript=False, at=f"/reviews/{review}")
+    bare.get_by_role("link", name="Show 73 unchanged lines").click()
+    expect(bare.locator("table.diff")).to_contain_text("value_50 = 50")
+    expect(bare.locator("table.diff tr.added")).to_have_count(2)
+    bare.get_by_role("link", name="Back to the review").click()
+    expect(bare.locator("table.diff")).not_to_contain_text("value_50 = 50")
 
 
 def test_findings_stand_below_their_lines(page: Page, shop: Desk, repo: Sandbox) -> None:
@@ -203,24 +200,6 @@ def test_the_keyboard_goes_through_a_change(page: Page, shop: Desk, repo: Sandbo
     page.keyboard.press("?")
     for words in ("previous file", "previous change", "Side by side or unified", "Mark the file as viewed, or not"):
         expect(page.get_by_role("dialog").get_by_text(words)).to_be_visible()
-
-
-def test_on_a_narrow_and_on_a_wide_window(windows: Windows, shop: Desk, repo: Sandbox, axe: Check, shot: Shot) -> None:
-    review = shop.put_up(diff=every_kind(repo), description="Its purpose.")
-    narrow = windows.open(width=360, height=740, scheme="dark")
-    wide = windows.open(width=2560, height=1300)
-    for page in (narrow, wide):
-        page.goto(f"/reviews/{review}")
-        expect(page.locator('.file[data-path="a.txt"] table')).to_be_visible()
-        assert not page.evaluate("document.documentElement.scrollWidth > window.innerWidth")
-    axe(narrow)
-    shot(narrow, "review-narrow-dark")
-    shot(wide, "review-wide")
-    # There is room for the discussion beside the change.
-    change, talk = wide.locator("#change").bounding_box(), wide.locator("#talk").bounding_box()
-    assert change is not None
-    assert talk is not None
-    assert talk["x"] >= change["x"] + change["width"]
 
 
 def test_a_renamed_file_is_one_file_with_the_lines_that_changed(

@@ -50,10 +50,10 @@ def hiding(repo: Sandbox) -> str:
     return staged(repo)
 
 
-def test_what_cannot_be_seen_is_named_beside_approve_and_opens(
+def test_what_cannot_be_seen_is_named_beside_approve_opens_and_takes_more_than_a_key(
     page: Page, shop: Desk, repo: Sandbox, axe: Check, shot: Shot
 ) -> None:
-    held(page, shop, diff=hiding(repo))
+    review = held(page, shop, diff=hiding(repo))
     named = page.locator("#verdict-form .remarks")
     for words in (
         "2 binary files: logo.png, mark.svg",
@@ -109,10 +109,7 @@ def test_what_cannot_be_seen_is_named_beside_approve_and_opens(
     named.get_by_role("link", name="far.py:2").focus()
     page.keyboard.press("Enter")
     expect(page.locator("tr:target")).to_contain_text("\\u200b")
-
-
-def test_no_single_key_approves_where_something_cannot_be_seen(page: Page, shop: Desk, repo: Sandbox) -> None:
-    review = held(page, shop, diff=hiding(repo))
+    page.goto(f"/reviews/{review}")
     page.keyboard.press("Shift+A")
     expect(page.locator("#notice")).to_contain_text("Not sent yet: look at the list above Approve first.")
     expect(page.get_by_label("Your verdict on round 1")).to_be_focused()

@@ -49,10 +49,7 @@ def test_p9_whitespace_that_is_hidden_is_told_of_where_one_reads_and_where_one_a
     expect(bare.locator("td.code.added")).to_have_count(2)
     bare.get_by_role("link", name="Show whitespace").click()
     expect(bare.locator("td.code.added")).to_have_count(22)
-
-
-def test_the_address_of_a_line_that_is_hidden_shows_it(page: Page, shop: Desk, repo: Sandbox) -> None:
-    review = shown(page, shop, diff=indented(repo))
+    # The address of a line that is hidden shows it.
     page.goto(f"/reviews/{review}?whitespace=off#f1-R2")
     expect(page).to_have_url(re.compile(f"/reviews/{review}#f1-R2$"))
     expect(page.locator("tr:target, :target")).to_be_in_viewport()
