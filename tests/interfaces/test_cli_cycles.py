@@ -233,25 +233,26 @@ def test_text_by_others_cannot_steer_the_terminal(roles: Roles) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("handoff", "write", "codex", "--payload", "{", "--lock-token", "l", "--session-token", "s"), "not JSON"),
-        (("handoff", "write", "codex", "--payload", "{}", "--lock-token", "l"), "TANDEM_SESSION_TOKEN"),
-        (("handoff", "write", "codex", "--payload", "{}", "--session-token", "s"), "TANDEM_LOCK_TOKEN"),
-        (("handoff", "write", "--payload", "{}", "--lock-token", "l", "--session-token", "s"), "TARGET"),
-        (("cycle", "start"), "FEATURE"),
-        (("cycle", "revoke"), "ROLE"),
-        (("cycle", "export"), "--to"),
-        (("cycle.nonsense",), "nonsense"),
-        (("up.down",), "up.down"),
-        (("nonsense.open",), "nonsense.open"),
-    ],
+USAGE_ERRORS = (
+    (("handoff", "write", "codex", "--payload", "{", "--lock-token", "l", "--session-token", "s"), "not JSON"),
+    (("handoff", "write", "codex", "--payload", "{}", "--lock-token", "l"), "TANDEM_SESSION_TOKEN"),
+    (("handoff", "write", "codex", "--payload", "{}", "--session-token", "s"), "TANDEM_LOCK_TOKEN"),
+    (("handoff", "write", "--payload", "{}", "--lock-token", "l", "--session-token", "s"), "TARGET"),
+    (("cycle", "start"), "FEATURE"),
+    (("cycle", "revoke"), "ROLE"),
+    (("cycle", "export"), "--to"),
+    (("cycle.nonsense",), "nonsense"),
+    (("up.down",), "up.down"),
+    (("nonsense.open",), "nonsense.open"),
 )
-def test_usage_errors_end_with_2_and_say_what_is_wrong(tandem: Inside, arguments: tuple[str, ...], said: str) -> None:
-    ended = tandem.run(*arguments)
-    assert ended.status == 2
-    assert said in " ".join(ended.stderr.replace("│", " ").split())
+"""Commands, and the words in which each is refused."""
+
+
+def test_usage_errors_end_with_2_and_say_what_is_wrong(tandem: Inside) -> None:
+    for arguments, said in USAGE_ERRORS:
+        ended = tandem.run(*arguments)
+        assert ended.status == 2, arguments
+        assert said in " ".join(ended.stderr.replace("│", " ").split()), arguments
 
 
 def test_a_wait_for_a_roles_turn_ends_when_it_is_its_turn(roles: Roles, broker: WatchedBroker) -> None:

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from tandem.bridge.operations import OPERATIONS
 from tandem.cli.table import COMMANDS
 from tests.commandline import DIFF, Inside, git
 from tests.repository.terminal import at_a_terminal
@@ -109,14 +110,21 @@ def test_facts_with_the_names_of_a_dictionarys_methods_are_shown_as_any_others(t
         assert f'│ metadata {name} {{"{name}": 1}} │' in lines(shown.stdout)
 
 
-def test_no_option_is_cut_in_the_help_of_a_narrow_terminal(tandem: Inside) -> None:
+def test_the_help_of_every_command_fits_a_narrow_terminal_and_an_operations_teaches_by_example(tandem: Inside) -> None:
+    operations = {f"{one.noun} {one.verb}" for one in OPERATIONS.values()}
+    assert operations <= COMMANDS.keys()
     for words, command in COMMANDS.items():
-        shown = tandem.run(*words.split(), "--help", COLUMNS="80", TERMINAL_WIDTH="80").stdout
+        ended = tandem.run(*words.split(), "--help", COLUMNS="80", TERMINAL_WIDTH="80")
+        assert ended.status == 0, words
+        shown = ended.stdout
         missing = {name for one in command.parameters if not one.hidden for name in one.names if name not in shown}
         assert missing == set(), words
         for one in command.parameters:
             if one.needed and not one.names:
                 assert f"[{one.metavar}]" not in shown
+        if words in operations:
+            assert f"tandem {words}" in shown.partition("Examples")[2], words
+            assert "--json" in shown, words
 
 
 def test_a_name_cannot_break_its_line(tandem: Inside) -> None:
