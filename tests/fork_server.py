@@ -75,6 +75,8 @@ PRELOADED = (
     "encodings.ascii",
     "encodings.idna",
     "encodings.utf_8_sig",
+    "httpcore",
+    "httpx",
     "psutil",
     "rich.table",
     "typer._adapters",
