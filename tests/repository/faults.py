@@ -63,10 +63,6 @@ class Desk:
         return self.gated.root
 
     @property
-    def git_dir(self) -> Path:
-        return self.root / ".git"
-
-    @property
     def problems(self) -> list[dict[str, Any]]:
         """The problems that doctor found last."""
         return [one for one in self.found["findings"] if one["state"] == "problem"]

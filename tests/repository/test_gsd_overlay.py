@@ -153,7 +153,6 @@ def stocked(home: Home, newest: Path) -> Home:
 
 
 DRAFT = "`tandem gate verification FILE --content DRAFT`"
-CLEANUP = '5.5. **Worktree cleanup (when `isolation="worktree"` was used):**'
 BEHIND, BEFORE = 1, -1
 STEPS = (
     ("agents/gsd-planner", BEHIND, '<step name="write_phase_prompt">', "`tandem gate plan FILE`"),

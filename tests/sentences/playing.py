@@ -202,6 +202,12 @@ class Player:
             with process, output:
                 return status, output.read().decode()
         line, _, given = line.partition(" < ") if line.startswith(("tandem ", "TANDEM_")) else (line, "", "")
+        told = (self._cwd / given).read_bytes() if given else b""
+        before, piped, command = line.partition(" | tandem ")
+        if piped:
+            # A command that the shell starts is no fork.
+            told = subprocess.check_output(["bash", "-c", before], cwd=self._cwd, env=self._environment)
+            line = f"tandem {command}"
         if _SHELL.search(re.sub("'[^']*'", "''", line)):
             ended = subprocess.run(
                 ["bash", "-c", f"exec 2>&1; {line}"], cwd=self._cwd, env=self._environment, text=True,
@@ -213,7 +219,6 @@ class Player:
             # Input from before the question is discarded.
             after = "Type yes: " if typed == "yes\n" else "Type the project's name ("
             return at_a_terminal(words, self._cwd, typed=typed, after=after, **environment)
-        told = (self._cwd / given).read_bytes() if given else b""
         ended = run_tandem(words, self._cwd, environment, told=told, seconds=COMMAND_SECONDS)
         return ended.returncode, ended.stdout + ended.stderr
 
