@@ -102,25 +102,29 @@ def visit(page: Page, name: str, stock: Stock) -> None:
     expect(page.locator("#live")).to_have_text("live")
 
 
+UNFIT = """() => {
+  const width = document.documentElement.clientWidth;
+  const told = (selector, isWrong) =>
+    [...document.querySelectorAll(selector)].filter(isWrong).map((one) => one.outerHTML.slice(0, 120));
+  const isSmall = (one) => {
+    const box = one.getBoundingClientRect();
+    const isVisible = box.width > 0 && box.height > 0 && getComputedStyle(one).visibility === "visible";
+    return isVisible && Math.min(one.offsetWidth, one.offsetHeight) < 24;
+  };
+  return {
+    wide: document.documentElement.scrollWidth <= width ? [] :
+      told("body *", (one) => one.getBoundingClientRect().right > width + 1),
+    cut: told(".scroll:has(> :is(.wide, .settings)), .review-bar .hint",
+      (one) => one.scrollWidth > one.clientWidth + 1),
+    small: told(".top a, .top button", isSmall),
+  };
+}"""
+"""Finds elements that make a page wider than its window, hide a part of their text, or are too small to be hit."""
+
+
 def assert_fits(page: Page) -> None:
     """Nothing makes the page wider than its window, and no list or bar hides a part of its text beyond its edge."""
-    wide: list[str] = page.evaluate(
-        """() => {
-          const width = document.documentElement.clientWidth;
-          if (document.documentElement.scrollWidth <= width) return [];
-          return [...document.querySelectorAll("body *")].filter((one) => one.getBoundingClientRect().right > width + 1)
-            .map((one) => one.outerHTML.slice(0, 120));
-        }"""
-    )
-    assert wide == [], f"{page.url} is wider than {page.viewport_size}"
-    cut: list[str] = page.locator(".scroll:has(> :is(.wide, .settings)), .review-bar .hint").evaluate_all(
-        "all => all.filter((one) => one.scrollWidth > one.clientWidth + 1).map((one) => one.outerHTML.slice(0, 120))"
-    )
-    assert cut == [], f"{page.url} at {page.viewport_size}"
-    small: list[str] = page.locator(".top a:visible, .top button:visible").evaluate_all(
-        """all => all.filter((one) => Math.min(one.offsetWidth, one.offsetHeight) < 24).map((one) => one.outerHTML)"""
-    )
-    assert small == [], f"{page.url} at {page.viewport_size}"
+    assert page.evaluate(UNFIT) == {"wide": [], "cut": [], "small": []}, f"{page.url} at {page.viewport_size}"
 
 
 def assert_navigation(page: Page, place: str) -> None:
