@@ -323,12 +323,7 @@ def test_uses_the_users_login_and_no_more_of_it(client: Client, place: Place, sc
     assert SECRET not in copy.read_text()
 
 
-TOOLS = {
-    "codex": "mcp__tandem/{}",
-    "claude": "mcp__tandem__{}",
-    "gemini": "mcp_tandem_{}",
-    "opencode": "tandem_{}",
-}
+TOOLS = {"codex": "mcp__tandem/{}", "claude": "mcp__tandem__{}", "gemini": "mcp_tandem_{}", "opencode": "tandem_{}"}
 
 
 def test_reviews_as_an_agent_over_mcp(client: Client, place: Place, scratch: Path, tmp_path: Path) -> None:

@@ -269,8 +269,6 @@ WAYS = {
     # It counts from the last line of output, and there is one every 20 s.
     "gemini": Way(_headless, late_seconds=25.0),
     "opencode": Way(
-        _headless,
-        arguments={"timeout": 3_600_000},
-        limits={"OPENCODE_EXPERIMENTAL_BASH_DEFAULT_TIMEOUT_MS": "3000"},
+        _headless, arguments={"timeout": 3_600_000}, limits={"OPENCODE_EXPERIMENTAL_BASH_DEFAULT_TIMEOUT_MS": "3000"}
     ),
 }

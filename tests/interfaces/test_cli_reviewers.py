@@ -121,14 +121,7 @@ def test_the_pool_decides_and_its_reviewers_are_shown(tandem: Inside) -> None:
     assert status == 0
     [reviewer] = running(tandem)
     shown = tandem.run("reviewers", "list").stdout
-    for words in (
-        "running",
-        "custom",
-        reviewer["reviewer_id"],
-        tandem.project,
-        "active",
-        "50%",
-    ):
+    for words in ("running", "custom", reviewer["reviewer_id"], tandem.project, "active", "50%"):
         assert words in shown
     assert "\x1b" not in shown
     assert f"\n{reviewer['reviewer_id']}" in shown

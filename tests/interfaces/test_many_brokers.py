@@ -28,10 +28,7 @@ ERAS = pytest.mark.parametrize("era", [{}, modern()], ids=["sessions", "sessionl
 def started(postgres_server: PostgresServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     url = postgres_server.create_database()
     folders = [tmp_path_factory.mktemp("node") for _ in range(2)]
-    with (
-        watched_broker(folders[0], database_url=url) as first,
-        watched_broker(folders[1], database_url=url) as second,
-    ):
+    with watched_broker(folders[0], database_url=url) as first, watched_broker(folders[1], database_url=url) as second:
         yield first, second
     postgres_server.drop_database(url)
 

@@ -118,12 +118,7 @@ def test_the_fields_that_models_get_wrong_say_what_is_meant():
 
     for role in ("proposer", "reviewer", "operator"):
         waits = listed(role, "list_reviews" if role != "proposer" else "get_review_status")["timeout_s"]
-        assert waits == {
-            "type": "number",
-            "minimum": 0,
-            "maximum": 50,
-            "description": "Seconds to wait; default: 25.",
-        }
+        assert waits == {"type": "number", "minimum": 0, "maximum": 50, "description": "Seconds to wait; default: 25."}
     assert listed("reviewer", "submit_verdict")["claim_generation"] == {
         "type": "integer",
         "minimum": 1,

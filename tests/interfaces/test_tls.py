@@ -197,9 +197,7 @@ def _mismatched(folder: Path, authority: Authority) -> None:
 def _locked(folder: Path, _: Authority) -> None:
     key = ec.generate_private_key(ec.SECP256R1())
     text = key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.BestAvailableEncryption(b"secret"),
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.BestAvailableEncryption(b"secret")
     )
     (folder / "key.pem").write_bytes(text)
 

@@ -386,9 +386,7 @@ def luminance(colour: str) -> float:
 
 def test_everything_can_be_read_on_everything_that_may_be_behind_it() -> None:
     css = (WEB / "static" / "diff.css").read_text("utf-8")
-    named = dict(
-        re.findall(r"--diff-([\w-]+): (?:var\(--[\w-]+, )?light-dark\((#\w{6}, #\w{6})\)", css),
-    )
+    named = dict(re.findall(r"--diff-([\w-]+): (?:var\(--[\w-]+, )?light-dark\((#\w{6}, #\w{6})\)", css))
     grounds = [named[name].split(", ") for name in ("ground", "quiet", "add", "add-word", "del", "del-word")]
     inks = {name: named[name].split(", ") for name in ("ink", "soft", "link", "add-ink", "del-ink")}
     words = (WEB / "static" / "syntax.css").read_text("utf-8")

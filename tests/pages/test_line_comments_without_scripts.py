@@ -73,10 +73,7 @@ def test_comments_on_several_lines_and_a_verdict(windows: Windows, shop: Desk, a
 
     page.get_by_role("button", name="Approve", exact=True).click()
     expect(page.locator("#acts").get_by_text("Approved by ada")).to_be_visible()
-    assert comments(shop, review) == [
-        ("a.txt", 2, "Why *better*?"),
-        ("a.txt", 2, "It was good."),
-    ]
+    assert comments(shop, review) == [("a.txt", 2, "Why *better*?"), ("a.txt", 2, "It was good.")]
     assert shop.kinds(review)[-3:] == ["verdict_comment", "verdict_comment", "verdict_submitted"]
 
 

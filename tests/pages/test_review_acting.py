@@ -51,8 +51,7 @@ def test_claim_comment_approve_by_keyboard(page: Page, shop: Desk, axe: Check, s
 
 
 @pytest.mark.parametrize(
-    ("key", "button", "status"),
-    [("r", "Request changes", "changes_requested"), ("x", "Reject", "rejected")],
+    ("key", "button", "status"), [("r", "Request changes", "changes_requested"), ("x", "Reject", "rejected")]
 )
 def test_a_verdict_that_needs_a_reason_asks_for_it(page: Page, shop: Desk, key: str, button: str, status: str) -> None:
     review = held(page, shop)

@@ -9,17 +9,7 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import httpx
-from playwright.sync_api import (
-    Browser,
-    ConsoleMessage,
-    Dialog,
-    Error,
-    Locator,
-    Page,
-    Request,
-    WebError,
-    expect,
-)
+from playwright.sync_api import Browser, ConsoleMessage, Dialog, Error, Locator, Page, Request, WebError, expect
 
 from tests.broker import NO_TLS
 

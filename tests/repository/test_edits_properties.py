@@ -34,10 +34,7 @@ toml_edits = st.sampled_from(
     [TomlTable(FILE, ("mcp_servers", "tandem"), TABLE, above) for above in ((), ("# GSD",), ("[t", "[[l"))]
 )
 blocks = st.sampled_from(
-    [
-        MarkedBlock(FILE, "review", "Do this.\n\nAnd that.\n"),
-        MarkedBlock(FILE, "review", "Do this."),
-    ]
+    [MarkedBlock(FILE, "review", "Do this.\n\nAnd that.\n"), MarkedBlock(FILE, "review", "Do this.")]
 )
 
 

@@ -22,10 +22,7 @@ LIMIT_SECONDS = 15
 AT_ONCE = 4
 """More would wait for each other where processors are few."""
 
-pytestmark = [
-    pytest.mark.skipif(sys.platform == "win32", reason="platform: no SIGSTOP"),
-    pytest.mark.timeout(180),
-]
+pytestmark = [pytest.mark.skipif(sys.platform == "win32", reason="platform: no SIGSTOP"), pytest.mark.timeout(180)]
 
 
 @contextmanager

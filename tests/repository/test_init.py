@@ -247,8 +247,7 @@ main()
 
 @pytest.mark.skipif(sys.platform == "win32", reason="platform: no SIGKILL")
 @pytest.mark.parametrize(
-    ("file", "again"),
-    [("init.json", False), ("CLAUDE.md", True), ("pre-push", True), ("gate.json", False)],
+    ("file", "again"), [("init.json", False), ("CLAUDE.md", True), ("pre-push", True), ("gate.json", False)]
 )
 def test_what_a_killed_init_left_is_cleaned_by_the_next_command(desk: Desk, file: str, again: bool) -> None:
     before = desk.all()

@@ -67,14 +67,7 @@ def undo_in_parts(plan: Plan) -> None:
 
 @pytest.mark.parametrize(
     "taken_back",
-    [
-        delete_branch,
-        lose_altogether,
-        revert,
-        undo_with_other_changes,
-        revert_and_change_the_same_line,
-        undo_in_parts,
-    ],
+    [delete_branch, lose_altogether, revert, undo_with_other_changes, revert_and_change_the_same_line, undo_in_parts],
 )
 def test_the_plan_is_not_held_up_by_what_is_gone(plan: Plan, task: Task, taken_back: Callable[[Plan], None]) -> None:
     assert f"tandem rollback {task.review}" in go_on(plan)
