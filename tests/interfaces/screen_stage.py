@@ -131,6 +131,8 @@ async def stage(
         await other.register_project(root=str(root))
         desk = ScreenClient(options or ConnectionOptions(url, None, person or None), person, root.name)
         app = ReviewApp(desk)
+        # Each step of an animated scroll is a layout of its own.
+        app.animation_level = "none"
         try:
             async with app.run_test(size=size, notifications=True) as pilot:
                 yield Stage(other, bob, root.name, app, pilot)
