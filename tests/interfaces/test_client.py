@@ -195,5 +195,5 @@ def test_the_methods_are_those_of_the_registry() -> None:
 
 def test_what_is_sent_twice_has_one_effect() -> None:
     for operation in REGISTRY:
-        if operation.writes and OPERATIONS[operation.name].repeatable:
+        if not operation.hints.read_only and OPERATIONS[operation.name].repeatable:
             assert OPERATIONS[operation.name].keyed or operation.hints.idempotent

@@ -197,7 +197,7 @@ class HttpResponse:
         is_whole = False
         try:
             for piece in self._connection.reader.body(self.status, self._head, is_stream=is_stream):
-                # What comes without a pause hides that the connection was shut.
+                # A stream without a pause hides that the connection was shut.
                 self._exchange.pause(0)
                 yield piece
             is_whole = True

@@ -247,7 +247,7 @@ class _Job:
         """What the branch makes of the base branch as that is now; None if that has all of it."""
         tip = self.base.tip()
         found = self.base.merged(tip, self.head, self.strategy, self._title())
-        return None if found.tree == git.tree_of(self.gate.place, tip) else found
+        return None if found.tree == git.resolve(self.gate.place, tip, "tree") else found
 
     def _title(self) -> str:
         return self.purpose if self.strategy == "squash" else f"Merge branch '{self.source}'"
