@@ -12,7 +12,6 @@ import pytest
 
 from tandem.rulings import proof
 from tests.acceptance.checking import Checked
-from tests.acceptance.databases import run_sql
 from tests.acceptance.finding import MAJOR
 from tests.acceptance.pooling import ended, started
 from tests.acceptance.reviewing import PROPOSER, WHY, at_once, edited
@@ -305,35 +304,6 @@ def test_two_pools_review_one_change_at_the_same_time(project: Checked) -> None:
     project.do("claim_review", review_id=review, reviewer_id="ann", take_over=True)
     assert (project.status(review)["reviewer_id"], project.status(review)["beside"]) == ("ann", [])
     assert verdict(project, review, other, "approved", beside["claim_generation"])["error"]["code"] == "STALE_CLAIM"
-
-
-@ON_BOTH_DATABASES
-def test_reviews_that_were_open_before_an_upgrade_go_on(
-    start_broker: StartBroker, database_settings: dict[str, object], tmp_path: Path
-) -> None:
-    broker = start_broker(**database_settings)
-    with Checked(broker, tmp_path / "repository", tmp_path) as project:
-        alone = project.put_up(diff=edited(text="alone"))
-        claims = {"cursor": project.claim(alone, "cursor")}
-        have(project, TWO)
-        half, held = (project.put_up(diff=edited(text=text)) for text in ("half", "held"))
-        project.approved_by(half, "gemini")
-        claims["gemini"] = project.claim(held, "gemini")
-        broker.stop()
-        columns = ("at_work", "leases", "generations", "seats_free", "ends_as")
-        run_sql(
-            broker,
-            database_settings,
-            *(f"ALTER TABLE reviews DROP COLUMN {name}" for name in columns),
-            "UPDATE alembic_version SET version_num = '0036_profiles'",
-        )
-        broker.start()
-        assert verdict(project, alone, "cursor", "approved", claims["cursor"])["data"]["status"] == "approved"
-        assert project.approved_by(half, "codex")["data"]["status"] == "approved"
-        # Of a claim of before it is not known which approval it would give.
-        assert project.call("claim_review", review_id=held, reviewer_id="codex")["error"]["code"] == "ALREADY_CLAIMED"
-        assert verdict(project, held, "gemini", "approved", claims["gemini"])["data"]["status"] == "pending"
-        assert project.approved_by(held, "codex")["data"]["status"] == "approved"
 
 
 @only_posix

@@ -50,6 +50,24 @@ def hiding(repo: Sandbox) -> str:
     return staged(repo)
 
 
+def shows_what_is_binary(page: Page) -> None:
+    """An image is shown as it was and as it is; what only looks like one is not; a text that is sent as binary is."""
+    logo = page.locator('.file[data-path="logo.png"]')
+    logo.scroll_into_view_if_needed()
+    expect(logo.locator("img")).to_have_count(2)
+    for image in logo.locator("img").all():
+        image.scroll_into_view_if_needed()
+        expect(image).to_have_js_property("naturalWidth", 24)
+    expect(logo).to_contain_text(re.compile("Before: [0-9]+ bytes, SHA-256 [0-9a-f]{64}"))
+    mark = page.locator('.file[data-path="mark.svg"]')
+    mark.scroll_into_view_if_needed()
+    expect(mark).to_contain_text("SHA-256")
+    expect(mark.locator("img")).to_have_count(0)
+    sent = page.locator('.file[data-path="as-binary.txt"]')
+    sent.scroll_into_view_if_needed()
+    expect(sent.locator("tr.added")).to_contain_text("smuggled")
+
+
 def test_what_cannot_be_seen_is_named_beside_approve_opens_and_takes_more_than_a_key(
     page: Page, shop: Desk, repo: Sandbox, axe: Check, shot: Shot
 ) -> None:
@@ -77,22 +95,7 @@ def test_what_cannot_be_seen_is_named_beside_approve_opens_and_takes_more_than_a
     page.keyboard.press("Enter")
     expect(added.locator("details").first).to_have_attribute("open", "")
 
-    # An image is shown as it was and as it is; what only looks like one is not.
-    logo = page.locator('.file[data-path="logo.png"]')
-    logo.scroll_into_view_if_needed()
-    expect(logo.locator("img")).to_have_count(2)
-    for image in logo.locator("img").all():
-        image.scroll_into_view_if_needed()
-        expect(image).to_have_js_property("naturalWidth", 24)
-    expect(logo).to_contain_text(re.compile("Before: [0-9]+ bytes, SHA-256 [0-9a-f]{64}"))
-    mark = page.locator('.file[data-path="mark.svg"]')
-    mark.scroll_into_view_if_needed()
-    expect(mark).to_contain_text("SHA-256")
-    expect(mark.locator("img")).to_have_count(0)
-    # A text that goes up as binary is read as text.
-    sent = page.locator('.file[data-path="as-binary.txt"]')
-    sent.scroll_into_view_if_needed()
-    expect(sent.locator("tr.added")).to_contain_text("smuggled")
+    shows_what_is_binary(page)
     # At once, and not by the key, after which the page still scrolls: axe checks a page that stands still.
     page.evaluate("scrollTo({top: 0, behavior: 'instant'})")
     page.wait_for_function("scrollY === 0")

@@ -81,35 +81,28 @@ def commit(review_id: str) -> list[str]:
     return [f"Commit exactly this: {continuing() or COMMIT}", f"Then: tandem review close {review_id}"]
 
 
-def _submit(option: str, review_id: str, commits: str | None = None) -> str:
-    """The command that submits the index, or commits, for a review that `option` says the meaning of."""
-    return f"tandem submit {option} {review_id} {f'--range {commits}' if commits else '--staged'} --wait"
-
-
-def follow(review_id: str, commits: str | None = None) -> str:
+def follow(review_id: str) -> str:
     """The command that submits what follows a review that is over."""
-    return f"{_submit('--parent', review_id, commits)} -m 'why'"
+    return f"tandem submit --parent {review_id} --staged --wait -m 'why'"
 
 
-def _range(status: Mapping[str, Any]) -> str | None:
-    """The proposed commits, with those that follow them; None if none were proposed."""
-    revision = status.get("revision")
-    if not revision:
-        return None
-    return f"{revision.partition('..')[0]}{'...' if '...' in revision else '..'}HEAD"
-
-
-def _again(status: Mapping[str, Any], command: str) -> str:
-    """How a changed content is submitted, if by no command that was run for it before, then by this one."""
-    kept = "commit it on its branch" if status.get("revision") else "git add"
-    return f"{kept}, then: {status.get(AGAIN) or command}"
+def _range(revision: str) -> str:
+    """The proposed commits, with those that follow them."""
+    start = revision.partition("..")[0]
+    return f"{start}...HEAD" if "..." in revision else f"{start}..HEAD"
 
 
 def _revise(status: Mapping[str, Any]) -> str:
     """How a change is submitted as the next round; ends a sentence that asks for the change."""
+    review_id = status["review_id"]
     if status.get(FOLLOWED):
         return _NEXT_ROUND
-    return _again(status, _submit("--revise", status["review_id"], _range(status)))
+    if status.get(AGAIN):
+        return f"{'commit it on its branch' if status.get('revision') else 'git add'}, then: {status[AGAIN]}"
+    if status.get("revision"):
+        commits = _range(status["revision"])
+        return f"commit it on its branch, then: tandem submit --revise {review_id} --range {commits} --wait"
+    return f"git add, then: tandem submit --revise {review_id} --staged --wait"
 
 
 def asks_more(status: Mapping[str, Any]) -> bool:
@@ -119,19 +112,29 @@ def asks_more(status: Mapping[str, Any]) -> bool:
 
 def _collect(status: Mapping[str, Any]) -> list[str]:
     """How the approvals that are left are collected, a line each."""
-    review_id = status["review_id"]
+    review_id, commits = status["review_id"], status.get("revision")
+    of_index = f"tandem submit --revise {review_id} --staged --wait"
+    of_commits = f"tandem submit --revise {review_id} --range {commits} --wait"
     return [
         f"The policy asks for more since it was approved: {'; '.join(status['missing'])}",
-        f"Collect it in a new round of the same content: {_submit('--revise', review_id, status.get('revision'))}",
+        f"Collect it in a new round of the same content: {of_commits if commits else of_index}",
         f"or a person waives it: tandem waive {review_id} NEED --until 3d --reason WHY",
     ]
 
 
 def _differently(status: Mapping[str, Any]) -> str:
     """How a rejected change is tried in another way."""
-    is_followed = status.get(FOLLOWED) and not status.get(AGAIN)
-    anew = _ANEW if is_followed else _again(status, follow(status["review_id"], _range(status)))
-    return f"Do it differently, {anew}"
+    review_id = status["review_id"]
+    if status.get(AGAIN):
+        kept = "commit it on its branch" if status.get("revision") else "git add"
+        return f"Do it differently, {kept}, then: {status[AGAIN]}"
+    if status.get(FOLLOWED):
+        return f"Do it differently, {_ANEW}"
+    if status.get("revision"):
+        # It has to fit into a line.
+        again = f"tandem submit --parent {review_id} --range {_range(status['revision'])} --wait -m 'why'"
+        return f"Do it differently, commit it on its branch, then: {again}"
+    return f"Do it differently, git add, then: {follow(review_id)}"
 
 
 def alone(status: Mapping[str, Any]) -> bool:
