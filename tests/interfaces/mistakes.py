@@ -173,7 +173,6 @@ MISTAKES: dict[str, tuple[Mistake, ...]] = {
         Mistake("A setting has the wrong type", "config show", environment={"TANDEM_CONFIG_DIR": "{wrong}"}),
         Mistake("A setting of the pool is misspelt", "config show", environment={"TANDEM_CONFIG_DIR": "{pool}"}),
         Mistake("A configuration that is no TOML", "config show", environment={"TANDEM_CONFIG_DIR": "{broken}"}),
-        Mistake("A setting that is gone", "config show", environment={"TANDEM_CONFIG_DIR": "{removed}"}),
         Mistake("A variable has the wrong type", "config show", environment={"TANDEM_PORT": "high"}),
         Mistake("A variable is out of its limits", "config show", environment={"TANDEM_CHECKS_AT_ONCE": "100"}),
         Mistake(

@@ -31,7 +31,6 @@ CONFIGURATIONS = {
     "pool": "[reviewer_pool]\nmax_pool = 2\n",
     "provider": '[reviewer_pool]\nprovider = "copilot"\n',
     "workflow": '[workflows.docs]\nmode = "direct"\n',
-    "removed": "wait_seconds = 30\n",
     "broken": "claim_timeout_seconds 60\n",
 }
 CHANGED = "one\n2\n"

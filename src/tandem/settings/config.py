@@ -431,9 +431,7 @@ def _unknown_variables() -> Iterator[Ignored]:
     for variable in sorted(name for name in os.environ if name.startswith(PREFIX)):
         key = variable.removeprefix(PREFIX).lower()
         near = difflib.get_close_matches(key, known, 1, _NEAR)
-        if key in names.REMOVED:
-            yield Ignored(key, variable, names.unknown(key, known))
-        elif key not in known and near:
+        if key not in known and near:
             reason = f"there is no such variable. Did you mean {PREFIX}{near[0].upper()}?"
             yield Ignored(key, variable, reason)
 

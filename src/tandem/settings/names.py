@@ -1,4 +1,4 @@
-"""What settings have in common: the marks of their declarations, names that are gone, and what a wrong one meant."""
+"""What settings have in common: the marks of their declarations, and what a wrong one meant."""
 
 from __future__ import annotations
 
@@ -100,9 +100,6 @@ VARIABLES: Final = frozenset(
 )
 """Variables, in lower case and without their prefix, that are no settings."""
 
-REMOVED: Final = frozenset({"log_max_bytes", "validation_concurrency", "wait_seconds"})
-"""Settings of the broker that earlier versions had."""
-
 
 def unknown(key: str, known: Collection[str]) -> str:
     """Why a name is no setting, as the end of a sentence that says where it stands.
@@ -111,8 +108,6 @@ def unknown(key: str, known: Collection[str]) -> str:
         key: The name.
         known: The settings that there are.
     """
-    if key in REMOVED:
-        return f"'{key}' is no longer a setting. Delete the line."
     near = difflib.get_close_matches(key, known, 2)
     meant = f" Did you mean {' or '.join(map(repr, near))}?" if near else f" There are: {', '.join(sorted(known))}."
     return f"there is no setting '{key}'.{meant}"
