@@ -146,7 +146,7 @@ MISTAKES: dict[str, tuple[Mistake, ...]] = {
         Mistake("Two contents at once", "gate check --staged --commit HEAD"),
         Mistake("An agent overrides", "gate override -m 'In a hurry'", environment=AGENT),
         Mistake("An override without a terminal", "gate override -m 'In a hurry'"),
-        Mistake("A branch that git does not take", "gate on --yes --branch 'a b'"),
+        Mistake("A branch that git does not take", "gate on --branch 'a b'"),
         Mistake("A range that is none for an audit", "audit nothing..HEAD"),
         Mistake("Rolling back a review that was not committed", "rollback {review}"),
         Mistake("Trusting where there is nothing", "trust"),

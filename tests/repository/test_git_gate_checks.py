@@ -195,7 +195,7 @@ def test_p10_a_commit_and_a_push_whose_checks_ran_elsewhere(project: Checked, tm
     project.repo.write("c.txt", "later\n")
     project.repo.commit("later")
     gated = Gated(project.broker, project.repo.root, project.project)
-    assert gated.tandem("gate", "on", "--branch", "main", "--branch", "release", "--yes").status == 0
+    assert gated.tandem("gate", "on", "--branch", "main", "--branch", "release").status == 0
     gated.git("switch", "--quiet", "release")
     gated.stage(DIGITS)
     review = approved(project, gated)

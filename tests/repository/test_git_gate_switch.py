@@ -72,7 +72,7 @@ def test_a_gate_that_is_off_or_was_never_on_is_no_error(shared_broker: BrokerPro
 def test_p2_an_agent_does_not_switch_off(gated: Gated):
     for mark in ("CLAUDECODE", "CODEX_SANDBOX"):
         environment: dict[str, Any] = {mark: "1"}
-        assert "person" in gated.tandem("gate", "off", "--yes", **environment).refusal
+        assert "person" in gated.tandem("gate", "off", **environment).refusal
     gated.stage(DIGITS)
     gated.refused("commit", "-m", "x")
 
@@ -119,7 +119,7 @@ def test_p2_only_a_person_who_is_asked_has_a_gate_that_is_on_let_more_through(
     assert before["broker"] is None
     agents: list[dict[str, Any]] = [{}, {"CLAUDECODE": "1"}]
     for mark in agents:
-        refusal = gated.tandem("gate", "on", *options, "--yes", **environment, **mark).refusal
+        refusal = gated.tandem("gate", "on", *options, **environment, **mark).refusal
         assert named in refusal
         assert ("CLAUDECODE is set" if mark else "person at a terminal") in refusal
         assert (gated.switch, gated.call("get_gate")) == (before, known)
@@ -134,7 +134,7 @@ def test_p2_a_gate_moves_to_another_broker_only_where_a_person_says_so(gated: Ga
     (tmp_path / "another").mkdir()
     with BrokerProcess(tmp_path / "another") as another:
         for way in (("--broker", another.url), ()):
-            ended = gated.tandem("gate", "on", *way, "--yes", TANDEM_BROKER="" if way else another.url, CODEX_CI="1")
+            ended = gated.tandem("gate", "on", *way, TANDEM_BROKER="" if way else another.url, CODEX_CI="1")
             assert (ended.status, f"another broker would be asked: {another.url}" in ended.stderr) == (1, True)
         gated.stage(DIGITS)
         assert "no approved round" in gated.refused("commit", "-m", "x")
@@ -235,7 +235,7 @@ def test_p2_what_is_edited_here_is_refused_and_said_wherever_one_looks(
     assert (mended.status == 0) == bool(changed)
     if not changed:
         assert said in " ".join(mended.data["problems"])
-        assert gated.tandem("trust", "--yes", stdin=b"yes\n").status == 1
+        assert gated.tandem("trust", stdin=b"yes\n").status == 1
         assert gated.tandem("trust", "--revoke").status == 0
     assert gated.tandem("gate", "status").status == 0
 

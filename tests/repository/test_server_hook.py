@@ -141,8 +141,8 @@ def test_a_former_hook_is_called_first_and_comes_back_to_the_byte(gated: Gated, 
         refused(gated, server, f"{commit(gated, DIGITS, gated.head())}:main")
         # A hook that another tool writes over it is dead, and is found and repaired by the same command.
         former.chmod(0o644)
-    assert hooked(gated, server, "--remove", "--yes", CLAUDECODE="1") == 1
-    assert hooked(gated, server, "--remove", "--yes") == 1
+    assert hooked(gated, server, "--remove", CLAUDECODE="1") == 1
+    assert hooked(gated, server, "--remove") == 1
     assert gated.person("gate", "server-hook", str(server), "--remove").ok
     after = contents(server)
     assert {name: after[name] for name in before} == before
@@ -166,5 +166,5 @@ def test_it_is_for_bare_repositories_and_projects_whose_gate_is_on(gated: Gated,
     # An agent does not have another project's approvals count.
     other = Gated(gated.broker, new_repository(tmp_path / "other"), fresh_project())
     assert other.tandem("project", "add", "--name", other.project).status == 0
-    assert hooked(gated, server, "--project", other.project, "--yes", CLAUDECODE="1") == 1
+    assert hooked(gated, server, "--project", other.project, CLAUDECODE="1") == 1
     assert hooked(gated, server) == 0

@@ -123,10 +123,10 @@ def test_gsd_may_write_its_own_keys_and_their_order_anew(shop: Shop) -> None:
 
 
 @NOT_WINDOWS
-@pytest.mark.parametrize(("arguments", "typed"), [((), "y\n"), (("--yes",), "no\n")])
-def test_any_other_answer_trusts_nothing(shop: Shop, arguments: tuple[str, ...], typed: str) -> None:
+@pytest.mark.parametrize("typed", ["y\n", "no\n"])
+def test_any_other_answer_trusts_nothing(shop: Shop, typed: str) -> None:
     shop.settings("page_limit = 1000")
-    status, shown = shop.at_terminal("trust", *arguments, typed=typed)
+    status, shown = shop.at_terminal("trust", typed=typed)
     assert status == 1
     assert "page_limit = 1000" in shown
     assert "Nothing was trusted" in shown
@@ -136,10 +136,10 @@ def test_any_other_answer_trusts_nothing(shop: Shop, arguments: tuple[str, ...],
 @NOT_WINDOWS
 def test_an_agent_is_refused_and_told_who_can(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     shop.settings("page_limit = 1000")
-    for name, arguments in (("CLAUDECODE", ()), ("CODEX_SANDBOX_NETWORK_DISABLED", ("--yes",)), ("GEMINI_CLI", ())):
+    for name in ("CLAUDECODE", "CODEX_SANDBOX_NETWORK_DISABLED", "GEMINI_CLI"):
         with monkeypatch.context() as patch:
             patch.setenv(name, "1")
-            refusal = shop.run("trust", *arguments).refusal
+            refusal = shop.run("trust").refusal
         assert f"FORBIDDEN: Only a person may trust a repository's files, and {name}" in refusal
         assert "'tandem trust .tandem/config.toml'" in refusal
     # At a terminal, too.

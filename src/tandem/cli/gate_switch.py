@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 from tandem.bridge.location import BrokerLocation, find_data_dir, locate
 from tandem.cli.connection_options import ConnectionOptions, ensure_known, find_project
 from tandem.cli.declared import Argument, Option, without
-from tandem.cli.persons import YesOption, decided, need_decision, refuse_agents
+from tandem.cli.persons import decided, need_decision, refuse_agents
 from tandem.cli.render.parts import facts, plain
 from tandem.cli.terminal import EnvelopeOption, Exit, progress, say, show_data, tell
 from tandem.core.visible import is_blank
@@ -88,7 +88,6 @@ async def on(  # noqa: PLR0913 - its options
         Option(help="From which severity on an open finding keeps an approval back; at first major."),
     ] = None,
     reason: ReasonOption = None,
-    yes: YesOption = False,  # noqa: ARG001 - see there
     options: ConnectionOptions,
 ) -> Exit:
     """Switch the gate on: no base branch then takes unapproved content. Running it again repairs the hooks."""
@@ -118,7 +117,6 @@ async def on(  # noqa: PLR0913 - its options
 async def off(
     *,
     reason: ReasonOption = None,
-    yes: YesOption = False,  # noqa: ARG001 - see there
     options: ConnectionOptions,
 ) -> Exit:
     """Switch the gate off and restore the former hooks, to the byte. Asks at the terminal."""
@@ -205,7 +203,6 @@ async def server_hook(
     ] = Path(),
     *,
     remove: Annotated[bool, Option(help="Remove the hook, and restore the former one.")] = False,
-    yes: YesOption = False,  # noqa: ARG001 - see there
     options: ConnectionOptions,
 ) -> Exit:
     """Have a bare repository refuse unapproved pushes to base branches. Running it again repairs the hook."""

@@ -32,9 +32,6 @@ _QUIETLY = "end their turns without news of their reviews"
 _LONGEST = 200
 """The longest name that the broker takes, in characters."""
 
-YesOption = Annotated[bool, Option(hidden=True)]
-"""Answers nothing: all that these commands ask loosens a gate. Scripts of earlier versions may have it."""
-
 REVIEWING = frozenset({"claim_review", "submit_verdict", "answer_finding"})
 
 

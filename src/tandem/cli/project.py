@@ -12,7 +12,7 @@ from tandem.bridge.operations import OPERATIONS
 from tandem.cli.calls import call, given, present
 from tandem.cli.connection_options import ConnectionOptions
 from tandem.cli.declared import Argument, Misused, Option, without
-from tandem.cli.persons import YesOption, decided
+from tandem.cli.persons import decided
 from tandem.cli.render.parts import plain
 from tandem.cli.terminal import Exit, progress, say, tell
 from tandem.client import TandemClient
@@ -72,7 +72,6 @@ async def move(
     ] = None,
     path: FolderArgument = Path(),
     *,
-    yes: YesOption = False,  # noqa: ARG001 - see there
     options: ConnectionOptions,
 ) -> Exit:
     """Keep a project whose repository was moved: the broker learns its new folder, gate and hooks follow."""

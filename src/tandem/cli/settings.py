@@ -15,7 +15,6 @@ from tandem.bridge.location import locate
 from tandem.bridge.project import top_level
 from tandem.bridge.target import is_local
 from tandem.cli.declared import Argument, Option
-from tandem.cli.persons import YesOption
 from tandem.cli.render.parts import listing
 from tandem.cli.terminal import EnvelopeOption, say, show, show_data
 from tandem.client import TandemClient
@@ -109,7 +108,6 @@ def trust_files(
     *,
     list_: Annotated[bool, Option("--list", help="Show the trusted files, in every project.")] = False,
     revoke: Annotated[bool, Option(help="Revoke the trust.")] = False,
-    yes: YesOption = False,  # noqa: ARG001 - see there
     as_json: EnvelopeOption = False,
 ) -> None:
     """Allow this project's settings to loosen, and its checks to run.

@@ -76,7 +76,7 @@ def test_what_a_person_accepts_is_taken_as_it_is_with_all_before_it_and_nothing_
     assert not work.offer(theirs)
     assert "tandem gate on --accept refs/remotes/origin/main" in work.words
     accepting = ("gate", "on", "--accept", "refs/remotes/origin/main")
-    assert "at a terminal" in gated.tandem(*accepting, "--yes").stderr
+    assert "at a terminal" in gated.tandem(*accepting).stderr
     asked = gated.person(*accepting).stdout
     assert f"refs/remotes/origin/main, now {theirs[:10]}, would be taken as it is" in asked
     assert gated.call("get_gate")["accepted"] == [theirs]
