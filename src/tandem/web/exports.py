@@ -77,8 +77,6 @@ def facts(proposal: Proposal) -> list[tuple[str, str]]:
     found += [("Look at this", note) for note in proposal.notes]
     if proposal.diff and not proposal.validated:
         found.append(("Validated", "no: it was not tried whether the diff applies"))
-    elif not proposal.drawn:
-        found.append(("Diff", "as it was sent: an earlier version of Tandem kept it"))
     return found
 
 
