@@ -50,9 +50,7 @@ def test_a_linked_worktree_is_of_the_project_of_the_main_one(repository: Path, t
     (linked / "src").mkdir()
     assert top_level(str(linked / "src")) == str(linked.resolve())
     assert home(linked / "src") == str(repository)
-    # As earlier versions registered it, beside the main one or alone.
-    assert owner(str(linked), {"main": str(repository), "linked": str(linked)}) == "main"
-    assert owner(str(repository), {"linked": str(linked)}) == "linked"
+    assert owner(str(linked), {"main": str(repository)}) == "main"
 
 
 def test_a_repository_inside_of_a_project_is_none_of_its(repository: Path, tmp_path: Path) -> None:

@@ -41,9 +41,7 @@ def owner(folder: str, projects: dict[str, str]) -> str | None:
     place = find_repository(folder)
     if place is not None:
         by_root = {same(root): name for name, root in projects.items() if root}
-        # Earlier versions registered a linked working tree by itself.
-        near = [place.home, *([place.top] if place.top else ())]
-        found = next((by_root[one] for one in map(same, near) if one in by_root), None)
+        found = by_root.get(same(place.home))
         found = found or next((name for root, name in by_root.items() if is_of(root, place.common_dir)), None)
         if found is not None:
             return found
