@@ -112,7 +112,7 @@ def _accepted(session: Session, project: str) -> tuple[Sequence[str], bool]:
     except NotFound:
         # A mere label has approvals, and no gate.
         return (), False
-    return gate["accepted"], gate.get("checks_on_tip", False)
+    return gate["accepted"], gate["checks_on_tip"]
 
 
 def _asked(revisions: str, *, offline: bool) -> AuditRequest:

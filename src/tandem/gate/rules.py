@@ -15,8 +15,8 @@ class Gate(NamedTuple):
 
     JSON lists: `branches` are the base branches; `accepted` the commits that are taken as they are, with their
     ancestors; `folders` the git folders where it is on; `trusted` the contents of settings that a person trusts, as
-    SHA-256 and file; `signers` whose brokers' signatures count, each as `NAME=KEY`. The latter three are None for a
-    switch of an earlier version. Times are microseconds since the epoch, UTC.
+    SHA-256 and file; `signers` whose brokers' signatures count, each as `NAME=KEY`. Times are microseconds
+    since the epoch, UTC.
     """
 
     project: str
@@ -32,7 +32,7 @@ class Gate(NamedTuple):
     trusted: str | None = None
     signers: str | None = None
     commits: str | None = None
-    """How commits on other branches are treated; None for a switch of an earlier version, which is `reviewed`."""
+    """How commits on other branches are treated; None is `reviewed`."""
     threshold: str | None = None
     """The severity from which on an open finding keeps an approval back; None is the usual one."""
 

@@ -47,7 +47,7 @@ async def set_gate(services: Services, caller: Caller, request: SetGate) -> Gate
         events.lock(unit)
         before = queries.find_gate(unit, project)
         trusted = request.trusted
-        if trusted is not None and (before is None or not before.enabled or before.trusted is None):
+        if trusted is not None and (before is None or not before.enabled):
             # Includes the contents that are trusted already in the list that this broker reads.
             trusted = [*trusted, *trusted_here]
         if request.enabled and not services.projects.is_registered(project):
@@ -62,7 +62,7 @@ async def set_gate(services: Services, caller: Caller, request: SetGate) -> Gate
             folders=as_list([*was["folders"], *filter(None, [request.folder])]),
             trusted=as_list(was["trusted"] if trusted is None else trusted),
             signers=as_list(was["signers"] if request.signers is None else request.signers),
-            commits=request.commits or (before.commits if before is not None else None),
+            commits=request.commits or commits_of(before),
             threshold=request.threshold or (before.threshold if before is not None else None),
             reason=request.reason,
             switched_at=services.clock.now_us(),

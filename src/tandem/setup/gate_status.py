@@ -11,7 +11,7 @@ from tandem.client import TandemClient
 from tandem.errors import ConfigInvalid, TandemError
 from tandem.rulings import ask, git, liveness, pending, planning, state
 from tandem.rulings.state import GateFile, GateUnreadable, HookRepository
-from tandem.setup import gate_switch, githooks
+from tandem.setup import githooks
 from tandem.setup.githooks import Installed
 from tandem.setup.registration import Call, registered_as
 
@@ -99,7 +99,7 @@ async def gate_status(call: Call, place: HookRepository) -> GateStatus:
         answer = await call("get_gate", {"project": gate.project, "with_key": True})
         status.broker_enabled = answer["enabled"] is True
         status.accepted, status.trusted = tuple(answer["accepted"]), tuple(answer["trusted"])
-        status.threshold = answer.get("threshold")
+        status.threshold = answer["threshold"]
         status.public_key, status.signers = answer["public_key"], tuple(answer["signers"])
         if gate.enabled and status.broker_enabled:
             status.problems += await differences(call, gate)
@@ -162,7 +162,7 @@ async def differences(call: Call, gate: GateFile) -> list[str]:
     found = [elsewhere] if elsewhere else []
     try:
         answer = await call("get_gate", {"project": gate.project, "here": gate.here()})
-        if (recorded := gate_switch.recorded_commits(answer)) != gate.commits:
+        if (recorded := answer["commits"]) != gate.commits:
             found.append(
                 f"Commits on other branches are {gate.commits} here, and {recorded} at the broker; the stricter holds."
                 " To follow the record: tandem gate on"

@@ -124,13 +124,13 @@ async def switch_on(call: Call, place: HookRepository, wish: GateOptions, agreed
             # The record may still be that of the original of which this is a copy.
             registration.remember({"project": gate.project, "root": place.home})
         known = await call("get_gate", {"project": gate.project})
-        # A record of no folder is of a version that had none, or of no repository: judging begins from here.
+        # A record of no folder is of no repository: judging begins from here.
         stands = known["enabled"] and bool(known["folders"])
         standing: list[str] = known["branches"] if stands else []
         # The record counts more than a file that anybody can have edited.
         former = before.branches if before is not None and not known["enabled"] else ()
         gate.branches = wish.branches or tuple(standing) or former or base_branches(place)
-        gate.commits = wish.commits or (recorded_commits(known) if stands else gate.commits)
+        gate.commits = wish.commits or (known["commits"] if stands else gate.commits)
         # What a branch that becomes a base branch holds by now is where judging begins.
         starts = {name: git.resolve(place, _HEADS + name) for name in gate.branches if name not in standing}
         accepted = _resolved(place, wish.accepted) | {name: oid for name, oid in starts.items() if oid}
@@ -142,7 +142,8 @@ async def switch_on(call: Call, place: HookRepository, wish: GateOptions, agreed
             "folder": place.common_dir,
             "trusted": None if stands else gate.here()["trusted"],
             "signers": _signers(known["signers"], wish),
-            **_changed(known, gate.commits, wish.threshold),
+            "commits": gate.commits,
+            "threshold": None if wish.threshold == known["threshold"] else wish.threshold,
             "reason": wish.reason,
         }
         gate.switched_at = await _told(call, before, gate, request, accepted, agreed)
@@ -158,19 +159,6 @@ async def switch_on(call: Call, place: HookRepository, wish: GateOptions, agreed
                     await call("set_gate", proof.proved(gate, gate.project, **off))
             raise
         return gate
-
-
-def _changed(known: Mapping[str, Any], commits: str, threshold: str | None) -> dict[str, str | None]:
-    """What will be other than it is on record; None for the rest, which an earlier broker need not know."""
-    return {
-        "commits": None if commits == recorded_commits(known) else commits,
-        "threshold": None if threshold == known.get("threshold") else threshold,
-    }
-
-
-def recorded_commits(known: Mapping[str, Any]) -> str:
-    """What a broker has on record of commits, by its `get_gate`; an earlier one has no such field."""
-    return known.get("commits") or state.REVIEWED
 
 
 async def _project_of(

@@ -217,13 +217,13 @@ def _unconfined(one: TrustCandidate, config_dir: Path, *, is_here: bool) -> Trus
 
 
 async def confines_checks(call: Call, root: str) -> bool | None:
-    """Whether bubblewrap works for the broker that is asked; None if it has no such project, or is an older one.
+    """Whether bubblewrap works for the broker that is asked; None if it has no such project.
 
     Raises:
         TandemError: It does not answer, or refuses.
     """
     name = await registered_as(call, Path(root))
-    return (await call("get_project_settings", {"project": name})).get("confines_checks") if name else None
+    return (await call("get_project_settings", {"project": name}))["confines_checks"] if name else None
 
 
 def add(config_dir: Path, candidates: Iterable[TrustCandidate]) -> list[Trusted]:

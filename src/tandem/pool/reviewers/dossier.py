@@ -113,7 +113,7 @@ def _checks(ask: Ask, claimed: Claimed) -> tuple[dict[str, Any], ...]:
                 log: str = ask("get_check_log", {**asked, "name": one["name"]})["log"]
                 shown[-1]["end_of_log"] = log[-_LOG_CHARACTERS:]
     except TandemError:
-        # An older broker has none.
+        # A refusal costs this part only.
         return ()
     return tuple(shown)
 

@@ -237,7 +237,7 @@ def _within(context: RunContext, tree: ReviewedTree) -> RunContext:
 
 
 def _tip(proposal: dict[str, Any]) -> str | None:
-    """What the round is merged with: the tip of its base branch by now. An older broker names none."""
+    """What the round is merged with: the tip of its base branch by now; None if that is unknown."""
     ground: dict[str, Any] = proposal.get("ground") or {}
     return ground.get("moved_to") or ground.get("tip")
 

@@ -328,7 +328,7 @@ class Worker:
         """Until the round's checks have ended, or the time for it has."""
         until = time.monotonic() + self._job.checks_seconds
         asked = claimed.request(round=claimed.round)
-        # An older broker has none.
+        # A refusal costs the checks only: the proposal counts.
         with suppress(TandemError):
             while not (cancelled.is_set() or self._requests.drain.is_set()):
                 answer = self._ask("list_checks", asked)
