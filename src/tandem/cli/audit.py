@@ -18,6 +18,7 @@ from tandem.cli.connection_options import (
 from tandem.cli.declared import Argument, Option
 from tandem.cli.render.parts import Cell, listing, plain
 from tandem.cli.terminal import Exit, progress, say, tell
+from tandem.core.visible import shortened
 from tandem.errors import InvalidInput, NotFound, TandemError, Unavailable
 from tandem.present.text import Group, Text
 from tandem.rulings import git, next_steps, pending, state
@@ -277,10 +278,8 @@ def _cells(one: CommitResult) -> tuple[Cell, ...]:
 def _reasons(commit: CommitResult) -> list[Text]:
     """Why a commit does not pass."""
     paths = commit.finding.paths
-    lines = [f"{path}: {reason}" for path, reason in paths[:_SHOWN_PATHS]] or [commit.finding.reason]
-    if len(paths) > _SHOWN_PATHS:
-        lines.append(f"and {len(paths) - _SHOWN_PATHS} more paths")
-    return [_line(commit, line) for line in lines]
+    lines = shortened([f"{path}: {reason}" for path, reason in paths], _SHOWN_PATHS, "and {} more paths")
+    return [_line(commit, line) for line in lines or [commit.finding.reason]]
 
 
 def _line(commit: CommitResult, said: str) -> Text:

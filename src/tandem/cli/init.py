@@ -18,7 +18,7 @@ from tandem.cli.persons import confirm, decided, refuse_agents
 from tandem.cli.reviewers_setup import offer
 from tandem.cli.terminal import EnvelopeOption, Exit, progress, say, show, show_data
 from tandem.client import TandemClient
-from tandem.core.visible import visible
+from tandem.core.visible import shortened, visible
 from tandem.errors import InvalidInput
 from tandem.present.text import Text, Whole
 from tandem.rulings import person
@@ -67,9 +67,7 @@ class SetupReport:
     def question(self) -> str:
         """The changes that are planned, for the person who is asked."""
         files = [f"  {_kind(change):<7} {change.name}" for change in self.plan.changes]
-        lines = [f"tandem {self.command} in {self.plan.root}", *files[:_MOST_FILES]]
-        if len(files) > _MOST_FILES:
-            lines.append(f"  and {len(files) - _MOST_FILES} more")
+        lines = [f"tandem {self.command} in {self.plan.root}", *shortened(files, _MOST_FILES, "  and {} more")]
         if self.command == "uninit" and self.plan.switches_off:
             lines.append("The gate is switched off: later commits are not reviewed.")
         if self.command == "init" and self.plan.gate:

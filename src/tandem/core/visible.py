@@ -12,7 +12,7 @@ from functools import lru_cache
 
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from re import Pattern
 
 
@@ -59,6 +59,11 @@ def visible(text: str) -> str:
 def visible_line(text: str) -> str:
     """As `visible`, for a text within a line: the name of a file or branch, a subject."""
     return visible(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
+def shortened(lines: Sequence[str], most: int, more: str = "and {} more") -> list[str]:
+    """The first of some lines or words, and how many more there are, if any."""
+    return [*lines[:most], *(more.format(len(lines) - most) for _ in lines[most : most + 1])]
 
 
 def say(*lines: str) -> None:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tandem.core.scratch import remove_tree
-from tandem.core.visible import visible_line
+from tandem.core.visible import shortened, visible_line
 from tandem.errors import InvalidDiff, Unavailable
 from tandem.git.changes import Change, Entry, changes_between
 from tandem.git.ground import merged, relation
@@ -88,8 +88,7 @@ class DoesNotMerge(InvalidDiff):
     """
 
     def __init__(self, paths: Sequence[str]) -> None:
-        more = [f"{len(paths) - _SHOWN} more"] if len(paths) > _SHOWN else []
-        shown = ", ".join((*map(visible_line, paths[:_SHOWN]), *more))
+        shown = ", ".join(shortened([*map(visible_line, paths)], _SHOWN, "{} more"))
         self.where = f"conflict in {shown}" if paths else "they have no commit in common here"
         super().__init__(
             f"It does not merge with the tip of its base branch: {self.where}. Rebase it, or merge that branch into its"

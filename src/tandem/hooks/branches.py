@@ -12,7 +12,7 @@ import os
 import sys
 from functools import cache, partial
 
-from tandem.core.visible import say, visible_line
+from tandem.core.visible import say, shortened, visible_line
 from tandem.errors import TandemError
 from tandem.hooks.judging import guarded, landing
 from tandem.hooks.refusing import overridden, override_wanted
@@ -293,9 +293,8 @@ def _refusal(
         subject = visible_line(commit.subject) or "(no subject)"
         finding = commit.finding
         lines.append(f"  {commit.commit[:_SHORT]} {subject}: {finding.code or finding.verdict}")
-        lines += [f"    {visible_line(path)}: {reason}" for path, reason in finding.paths[:_SHOWN_PATHS]]
-        if len(finding.paths) > _SHOWN_PATHS:
-            lines.append(f"    and {len(finding.paths) - _SHOWN_PATHS} more paths")
+        paths = [f"    {visible_line(path)}: {reason}" for path, reason in finding.paths]
+        lines += shortened(paths, _SHOWN_PATHS, "    and {} more paths")
         if not finding.paths:
             lines.append(f"    {finding.reason}")
     if len(wrong) > _SHOWN_COMMITS:

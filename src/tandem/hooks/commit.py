@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 
-from tandem.core.visible import say, visible_line
+from tandem.core.visible import say, shortened, visible_line
 from tandem.errors import TandemError
 from tandem.git.runner import Git
 from tandem.hooks import judging
@@ -182,9 +182,7 @@ def _explained(gate: GateFile, asker: GateClient, ruling: CommitDecision, argume
     if ruling.held is not None and not ruling.advice:
         return kept_back(asker, ruling.held, "This commit", "commit again, exactly this")
     lines = ["This commit holds changes that are not approved:"]
-    lines += [f"  {visible_line(reason)}" for reason in ruling.reasons[:_SHOWN_PATHS]]
-    if len(ruling.reasons) > _SHOWN_PATHS:
-        lines.append(f"  and {len(ruling.reasons) - _SHOWN_PATHS} more")
+    lines += shortened([f"  {visible_line(reason)}" for reason in ruling.reasons], _SHOWN_PATHS, "  and {} more")
     if ruling.advice:
         return [*lines, *ruling.advice]
     is_merge = os.path.exists(os.path.join(gate.place.git_dir, "MERGE_HEAD"))

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tandem.core.visible import shortened
 from tandem.errors import InvalidInput
 from tandem.git.raw import digest_of
 from tandem.git.repository import Repository
@@ -99,9 +100,8 @@ def subject(situation: StepContext, repository: Repository, branch: WaveBranch, 
 
 
 def _description(situation: StepContext, branch: WaveBranch, result: str | None) -> str:
-    subjects = [f"- {commit.id[:_SHORT]} {commit.subject}" for commit in branch.commits[:_MOST_SUBJECTS]]
-    if len(branch.commits) > _MOST_SUBJECTS:
-        subjects.append(f"- and {len(branch.commits) - _MOST_SUBJECTS} more")
+    subjects = [f"- {commit.id[:_SHORT]} {commit.subject}" for commit in branch.commits]
+    subjects = shortened(subjects, _MOST_SUBJECTS, "- and {} more")
     phase, plan = branch.identity.phase, branch.identity.plan
     file = plans.find(phase, plan, planning_dirs(situation)) if plan else None
     goal = objective(plans.read(file) or "")
