@@ -21,7 +21,7 @@ from tandem.audit.replay import UNRESTORED, Replay
 from tandem.errors import TandemError
 from tandem.store import events, log
 from tandem.store.base import Store, Unit
-from tandem.store.event import GENESIS, LOG_SUBJECT, CounterMove, Event, EventKind, Seal, sealed_value, unkeyed
+from tandem.store.event import GENESIS, LOG_SUBJECT, CounterMove, Event, EventKind, Seal, sealed_value
 from tandem.store.ledger import SEALED
 from tandem.store.sqlite_unit import ILLEGIBLE
 
@@ -74,7 +74,6 @@ class _Audit:
     progress: Progress
     report: AuditReport = field(default_factory=AuditReport)
     head: events.Head = _NO_HEAD
-    another_key: bool = False
     legible: bool = True
     looked: int = 0
     covered: int = 0
@@ -95,9 +94,7 @@ class _Audit:
 
     def fits(self, event: Event) -> bool:
         """Whether an event's hash is right, as far as that can be told."""
-        if self.head.keyed_from and event.seq >= self.head.keyed_from:
-            return self.seal is None or event.is_intact(self.seal)
-        return self.another_key or event.is_intact(unkeyed)
+        return self.seal is None or event.seq < self.head.keyed_from or event.is_intact(self.seal)
 
 
 async def verify(
@@ -212,12 +209,9 @@ def _check_boundary(audit: _Audit, first: list[Event]) -> None:
     if facts.get("vouches") is not True:
         audit.add(f"no event vouches for those before {audit.head.keyed_from}, whose hashes are not keyed")
         return
-    audit.another_key = facts.get("another_key") is True
-    old = f"the {audit.head.keyed_from - 1} events before event {audit.head.keyed_from}"
     audit.report.notes.append(
-        f"{old} have hashes of another secret key; the broker vouched for their contents when it got this one"
-        if audit.another_key
-        else f"{old} are from before hashes were keyed; the broker vouched for their contents at that time"
+        f"the {audit.head.keyed_from - 1} events before event {audit.head.keyed_from} have hashes of another secret"
+        " key; the broker vouched for their contents when it got this one"
     )
 
 

@@ -21,7 +21,7 @@ from tandem.core.clock import Clock
 from tandem.errors import ConfigInvalid
 from tandem.store import events, ledger
 from tandem.store.base import Store, Unit
-from tandem.store.event import GENESIS, LOG_SUBJECT, Event, EventKind, unkeyed
+from tandem.store.event import GENESIS, LOG_SUBJECT, Event, EventKind
 
 CHECKPOINT_EVENTS: Final = 5_000
 """How many events one checkpoint covers at most, so that its transaction stays short."""
@@ -220,7 +220,6 @@ def _begin_keys(unit: Unit, head: events.Head, known: KnownLog | None, now_us: i
         "events": sum(1 for _ in read(unit, 0, last)),
         "chain": content_chain(read(unit, 0, last)),
         "vouches": True,
-        "another_key": bool(newest) and not newest[0].is_intact(unkeyed),
     }
     event = _append(unit, facts, now_us, head.event_hash)
     events.note(unit, keyed_from=event.seq, key_check=events.key_check(unit.seal, head.log_id, event.seq))
@@ -276,16 +275,9 @@ def _cover(since: int, covered: list[Event]) -> dict[str, Any]:
 
 def _uncovered(unit: Unit) -> tuple[str, int, list[Event]]:
     """The hash of the last checkpoint, where its cover ends, and the events after that."""
-    head = events.read_head(unit)
     # Not as the head says: the log itself, whose hashes only the broker can make, says where the last one ended.
-    last = next(
-        (
-            event
-            for event in reversed(events.list_newest(unit, _TRUSTED, subject=LOG_SUBJECT))
-            if event.is_intact(unit.seal if event.seq >= head.keyed_from else unkeyed)
-        ),
-        None,
-    )
+    newest = reversed(events.list_newest(unit, _TRUSTED, subject=LOG_SUBJECT))
+    last = next((event for event in newest if event.is_intact(unit.seal)), None)
     since = int(orjson.loads(last.data)["last"]) if last else 0
     return last.hash if last else GENESIS, since, events.list_after(unit, since, CHECKPOINT_EVENTS)
 
