@@ -121,7 +121,7 @@ def test_doctor_offers_a_copy_with_a_gate_no_second_project_but_one_with_a_gate_
 
 def test_doctor_heals_a_copy_whose_gate_asks_for_the_originals_approvals(gated: Gated) -> None:
     copy = replace(gated, root=shutil.copytree(gated.root, gated.root.with_name("copied"), symlinks=True))
-    # As an earlier version left it.
+    # As a program can leave it that registers the copy by itself.
     copy = replace(copy, project=fresh_project())
     stated = {"root": str(copy.root), "name": copy.project}
     Shell(gated.broker.url, copy.root).ask(lambda client: client.data("register_project", stated))

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
 
 class Record(dict[str, "Any"]):
-    """A JSON object whose fields are attributes; None for one that an older broker does not know.
+    """A JSON object whose fields are attributes; None for one that it lacks, as types share renderers.
 
     Objects in it are records, too, and lists are tuples.
     """
