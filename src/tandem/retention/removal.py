@@ -116,7 +116,7 @@ def _left(unit: Unit, found: Closed, before: Review | Cycle) -> list[Event]:
     if (before.event_seq, before.removed_at) != (found.event_seq, None):
         return []
     history = events.list_after(unit, 0, _EVENT_LIMIT + 1, subject=before.subject)
-    # Of events from before hashes were keyed, a checkpoint vouches for every word.
+    # Of events with hashes of a lost key, a checkpoint vouches for every word.
     if len(history) > _EVENT_LIMIT or history[0].seq < events.read_head(unit).keyed_from:
         return []
     left = [without_contents(event) for event in history]

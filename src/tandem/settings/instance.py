@@ -192,9 +192,7 @@ class Instance(Closing):
         """Let the bridge and the command line find the broker; only its own user can read it."""
         own = platforms.this_process()
         running = Running(self.url, own.pid, own.started_us, version, instance_id, token, self.tls_url)
-        # Commands from before there was TLS take a file with unknown fields for no broker.
-        stated = {name: value for name, value in asdict(running).items() if (name, value) != ("tls_url", None)}
-        content = json.dumps(stated).encode() + b"\n"
+        content = json.dumps(asdict(running)).encode() + b"\n"
         # A new file: the rest of an earlier one, or one that somebody placed there, may be open to others.
         files.write_atomically(self.data_dir / RUNTIME_FILE, content, durable=False)
         self._published = content
