@@ -135,14 +135,12 @@ async def switch_on(call: Call, place: HookRepository, wish: GateOptions, agreed
         starts = {name: git.resolve(place, _HEADS + name) for name in gate.branches if name not in standing}
         accepted = _resolved(place, wish.accepted) | {name: oid for name, oid in starts.items() if oid}
         request: dict[str, Any] = {
+            **gate.here(),
             "since": known["switched_at"],
             "enabled": True,
-            "branches": list(gate.branches),
             "accepted": _newest(place, [*(known["accepted"] if stands else []), *accepted.values()]),
-            "folder": place.common_dir,
-            "trusted": None if stands else gate.here()["trusted"],
+            **({"trusted": None} if stands else {}),
             "signers": _signers(known["signers"], wish),
-            "commits": gate.commits,
             "threshold": None if wish.threshold == known["threshold"] else wish.threshold,
             "reason": wish.reason,
         }
