@@ -203,8 +203,7 @@ class Event(NamedTuple):
         data: Facts for readers, as JSON text.
         delta: The rows as this event left them, as JSON text; what a replay rebuilds the state from.
         previous: The hash of the subject's event before this one.
-        hash: Keyed hash over all of the above, hexadecimal; empty until it is sealed. SHA-256 in events from before
-            hashes were keyed.
+        hash: Keyed hash over all of the above, hexadecimal; empty until it is sealed.
     """
 
     seq: int
@@ -260,7 +259,7 @@ def sealed_value(seal: Seal, value: str) -> str:
 
 
 def unkeyed(content: bytes) -> str:
-    """The hash of events from before hashes were keyed, which anyone with the database can make too."""
+    """A hash without a key, which anyone can make: of stores that are opened only to be read or made."""
     return hashlib.sha256(content).hexdigest()
 
 
