@@ -21,7 +21,7 @@ from tandem.audit.replay import UNRESTORED, Replay
 from tandem.errors import TandemError
 from tandem.store import events, log
 from tandem.store.base import Store, Unit
-from tandem.store.event import GENESIS, LOG_SUBJECT, CounterMove, Event, EventKind, Seal, sealed_value
+from tandem.store.event import GENESIS, LOG_SUBJECT, CounterMove, Event, EventKind, Head, Seal, sealed_value
 from tandem.store.ledger import SEALED
 from tandem.store.sqlite_unit import ILLEGIBLE
 
@@ -32,7 +32,7 @@ PROBLEM_LIMIT = 100
 Progress = Callable[[int, int], None]
 """Called with how many events were looked at, and how many looks there will be (two for each event)."""
 
-_NO_HEAD = events.Head(1, "", 0, 0, GENESIS, 0, "", "")
+_NO_HEAD = Head(1, "", 0, 0, GENESIS, 0, "", "")
 _DAMAGE = (LookupError, ValueError, TypeError, AttributeError, ArithmeticError, OSError)
 """What reading a value that no Tandem wrote can end with."""
 
@@ -73,7 +73,7 @@ class _Audit:
     find_known: Callable[[str], log.KnownLog | None]
     progress: Progress
     report: AuditReport = field(default_factory=AuditReport)
-    head: events.Head = _NO_HEAD
+    head: Head = _NO_HEAD
     legible: bool = True
     looked: int = 0
     covered: int = 0

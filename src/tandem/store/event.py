@@ -263,6 +263,39 @@ def unkeyed(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
+class Head(NamedTuple):
+    """The one row of `log_head`, in the order of its columns."""
+
+    id: int
+    log_id: str
+    seq: int
+    checkpoint_seq: int
+    event_hash: str
+    keyed_from: int
+    key_check: str
+    epochs: str
+    auth: str = ""
+
+    def cursor_ids(self) -> dict[str, int]:
+        """How cursors name this log, oldest name first, each with the newest event that a cursor of it may cover."""
+        found: dict[str, int] = {}
+        name = self.log_id
+        for epoch in self.epochs.split():
+            newest, _, another = epoch.partition(":")
+            found[name] = int(newest)
+            name = f"{self.log_id}-{another}"
+        return {**found, name: FOREVER}
+
+    def fits(self, seal: Seal) -> bool:
+        """Whether the hashes of this log are made with this seal's secret, from the event on that it says."""
+        return self.key_check == key_check(seal, self.log_id, self.keyed_from)
+
+
+def key_check(seal: Seal, log_id: str, seq: int) -> str:
+    """Tells with which secret the hashes of a log are made, from an event on."""
+    return seal(f"log {log_id} {seq}".encode())
+
+
 ALL_TIME = ""
 
 

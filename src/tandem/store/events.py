@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from sqlalchemy import bindparam, select, text, update
 
 from tandem.store import tables
 from tandem.store.base import Unit
-from tandem.store.event import FOREVER, GENESIS, Event, Seal, place_before
+from tandem.store.event import FOREVER, GENESIS, Event, Head, key_check, place_before
 from tandem.store.statement import Statement, insert_if_new
 
 _e = tables.events.c
@@ -66,34 +66,6 @@ def _scan_end(filters: tuple[str, ...], *, newest_first: bool) -> Statement:
 
 
 _begin = insert_if_new(tables.log_head)
-
-
-class Head(NamedTuple):
-    """The one row of `log_head`, in the order of its columns."""
-
-    id: int
-    log_id: str
-    seq: int
-    checkpoint_seq: int
-    event_hash: str
-    keyed_from: int
-    key_check: str
-    epochs: str
-    auth: str = ""
-
-    def cursor_ids(self) -> dict[str, int]:
-        """How cursors name this log, oldest name first, each with the newest event that a cursor of it may cover."""
-        found: dict[str, int] = {}
-        name = self.log_id
-        for epoch in self.epochs.split():
-            newest, _, another = epoch.partition(":")
-            found[name] = int(newest)
-            name = f"{self.log_id}-{another}"
-        return {**found, name: FOREVER}
-
-    def fits(self, seal: Seal) -> bool:
-        """Whether the hashes of this log are made with this seal's secret, from the event on that it says."""
-        return self.key_check == key_check(seal, self.log_id, self.keyed_from)
 
 
 def begin(unit: Unit, log_id: str) -> None:
@@ -188,11 +160,6 @@ def newest_of(unit: Unit, project: str) -> int:
 def lock(unit: Unit) -> None:
     """Block all other writers until this transaction ends: for decisions on rows that do not exist yet."""
     unit.be_alone()
-
-
-def key_check(seal: Seal, log_id: str, seq: int) -> str:
-    """Tells with which secret the hashes of a log are made, from an event on."""
-    return seal(f"log {log_id} {seq}".encode())
 
 
 def list_after(unit: Unit, after: int, limit: int, *, until: int = FOREVER, **filters: str | None) -> list[Event]:

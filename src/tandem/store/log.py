@@ -21,7 +21,7 @@ from tandem.core.clock import Clock
 from tandem.errors import ConfigInvalid
 from tandem.store import events, ledger
 from tandem.store.base import Store, Unit
-from tandem.store.event import GENESIS, LOG_SUBJECT, Event, EventKind
+from tandem.store.event import GENESIS, LOG_SUBJECT, Event, EventKind, Head, key_check
 
 CHECKPOINT_EVENTS: Final = 5_000
 """How many events one checkpoint covers at most, so that its transaction stays short."""
@@ -204,7 +204,7 @@ async def cover(store: Store, now_us: int, record: Record, *, last_one_too: bool
         await asyncio.to_thread(record.write, KnownLog(str(log_id), newest.seq, newest.hash))
 
 
-def _begin_keys(unit: Unit, head: events.Head, known: KnownLog | None, now_us: int) -> tuple[int, str]:
+def _begin_keys(unit: Unit, head: Head, known: KnownLog | None, now_us: int) -> tuple[int, str]:
     """Vouch for everything that a log says whose hashes are not keyed, and key them from here on."""
     if known is not None:
         raise ConfigInvalid(
@@ -222,7 +222,7 @@ def _begin_keys(unit: Unit, head: events.Head, known: KnownLog | None, now_us: i
         "vouches": True,
     }
     event = _append(unit, facts, now_us, head.event_hash)
-    events.note(unit, keyed_from=event.seq, key_check=events.key_check(unit.seal, head.log_id, event.seq))
+    events.note(unit, keyed_from=event.seq, key_check=key_check(unit.seal, head.log_id, event.seq))
     return event.seq, event.hash
 
 

@@ -14,6 +14,8 @@ from typing import Any, get_args, get_type_hints
 
 from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, MetaData, Table, Text, text
 
+from tandem.store.event import Event, Head
+
 metadata = MetaData(
     naming_convention={
         "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -22,6 +24,10 @@ metadata = MetaData(
         "uq": "uq_%(table_name)s_%(column_0_N_name)s",
     }
 )
+
+
+_KEY = BigInteger().with_variant(Integer, "sqlite")
+"""SQLite has a table in the order of its key only if the column is an INTEGER."""
 
 
 def partial_index(name: str, *columns: str, where: str, unique: bool = False) -> Index:
@@ -56,7 +62,7 @@ def record_table(
     columns: list[Column[Any]] = []
     for field, kind in get_type_hints(record).items():
         kinds = get_args(kind) or (kind,)
-        stored = Text if str in kinds else Integer if field in small else BigInteger
+        stored = Text if str in kinds else Integer if field in small else _KEY if (field,) == key else BigInteger
         refers = [ForeignKey(foreign[field])] if field in foreign else []
         columns.append(
             Column(
@@ -74,52 +80,34 @@ def record_table(
     return Table(name, metadata, *columns, *indexes, **options)
 
 
-log_head = Table(
+log_head = record_table(
     "log_head",
-    metadata,
-    Column("id", Integer, primary_key=True, autoincrement=False, comment="always 1"),
-    Column("log_id", Text, nullable=False, comment="which log a cursor belongs to"),
-    Column("seq", BigInteger, nullable=False, comment="the newest event; numbers are given in commit order"),
-    Column("checkpoint_seq", BigInteger, nullable=False, comment="the newest checkpoint event"),
-    Column("event_hash", Text, nullable=False, comment="hash of the newest event of the subject `log`"),
-    Column("keyed_from", BigInteger, nullable=False, server_default=text("0"), comment="the first keyed event"),
-    Column("key_check", Text, nullable=False, server_default=text("''"), comment="tells which secret the hashes need"),
-    Column(
-        "epochs",
-        Text,
-        nullable=False,
-        server_default=text("''"),
-        comment="places and names of restored copies, for cursors",
-    ),
-    Column(
-        "auth",
-        Text,
-        nullable=False,
-        server_default=text("''"),
-        comment="the setting `auth` of the last start; empty if that did not say it",
-    ),
+    Head,
+    small=("id",),
+    comments={
+        "id": "always 1",
+        "log_id": "which log a cursor belongs to",
+        "seq": "the newest event; numbers are given in commit order",
+        "checkpoint_seq": "the newest checkpoint event",
+        "event_hash": "hash of the newest event of the subject `log`",
+        "keyed_from": "the first keyed event",
+        "key_check": "tells which secret the hashes need",
+        "epochs": "places and names of restored copies, for cursors",
+        "auth": "the setting `auth` of the last start; empty if that did not say it",
+    },
+    defaults={"keyed_from": "0", "key_check": "''", "epochs": "''", "auth": "''"},
+    sqlite_with_rowid=True,
     comment="One row; its lock makes sequence numbers follow the order of commits.",
 )
 
-events = Table(
+events = record_table(
     "events",
-    metadata,
-    Column("seq", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=False),
-    Column("at", BigInteger, nullable=False),
-    Column("project", Text, nullable=False),
-    Column("subject", Text, nullable=False),
-    Column("actor", Text, nullable=False),
-    Column("kind", Text, nullable=False),
-    Column("old", Text),
-    Column("new", Text),
-    Column("data", Text, nullable=False),
-    Column("delta", Text, nullable=False),
-    Column("previous", Text, nullable=False),
-    Column("hash", Text, nullable=False),
+    Event,
     Index("ix_events_subject", "subject", "seq"),
     Index("ix_events_project", "project", "seq"),
+    key=("seq",),
+    sqlite_with_rowid=True,
 )
-
 
 contents = Table(
     "contents",
