@@ -241,7 +241,7 @@ def test_an_answer_for_a_loop_that_has_ended_is_let_go(engine: Store) -> None:
 
 
 async def test_too_many_waiting_units_are_refused(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tandem.store.base.WAITING_LIMIT", 3)
+    monkeypatch.setattr("tandem.store.jobs.WAITING_LIMIT", 3)
     store = make_store(database_url, schema=SCHEMA, readers=1)
     await store.open()
     hold, holding = await held(store)

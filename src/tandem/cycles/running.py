@@ -101,7 +101,7 @@ async def cycle_status(services: Services, caller: Caller, request: CycleStatus)
         subjects = [one.subject for one in (standing.cycle, review) if one is not None]
         known = hub.place_among(unit, given, *subjects) if given else after
         if known is not None and known > place:
-            hub.check_place(known, events.head(unit)[1])
+            hub.check_place(known, events.head(unit)[0])
         none = why_none(unit, services, review) if review else None
         answer = _status(standing, handoffs, review, hub.cursor(place, unit), none)
         return answer, place, role is not None and _is_due(cycle, review, role), known

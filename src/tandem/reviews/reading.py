@@ -71,7 +71,7 @@ async def get_review_status(services: Services, caller: Caller, request: GetRevi
             # Most wait for what follows on their own event, so that it is known whose it is.
             place = given.seq if given.seq == review.event_seq else hub.place_among(unit, given, review.id)
         if place is not None and place > review.event_seq:
-            hub.check_place(place, events.head(unit)[1])
+            hub.check_place(place, events.head(unit)[0])
         status = views.status(unit, services, review, hub.cursor(review.event_seq, unit), changed=False)
         return review, status, place
 

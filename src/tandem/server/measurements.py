@@ -84,7 +84,7 @@ def _database(unit: Unit, now_us: int) -> list[Metric]:
     attention = {(): report_queries.count_attention(unit)}
     pool_states = _labelled(Counter(pool.state for pool in pools))
     return [
-        _family("counter", "events", "Events in the log.", {(): events.head(unit)[1]}),
+        _family("counter", "events", "Events in the log.", {(): events.head(unit)[0]}),
         _family("gauge", "reviews", open_words, _labelled(states), _STATE),
         _family("gauge", "reviews_attention", "Open reviews that wait for a person.", attention),
         _family("gauge", "oldest_pending_seconds", "Age of the oldest review that is pending.", {(): age}),

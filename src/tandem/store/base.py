@@ -35,9 +35,6 @@ REREAD: Final = 2**63 - 1
 
 HIDDEN_ERROR: Final = "a unit of work hid an error of one of its statements; nothing of it was kept"
 
-WAITING_LIMIT: Final = 20_000
-"""Units of work that may wait for a thread before the store refuses more."""
-
 
 class StoreError(Exception):
     """A failure of the store that is no answer to a client by itself."""
@@ -181,8 +178,8 @@ class Store(ABC):
         """How long a unit of work may take before its caller is told that the database is silent; None for ever."""
         self._seal = seal
         self._delivery = Completions()
-        self._writes = WorkQueue(WAITING_LIMIT)
-        self._reads = WorkQueue(WAITING_LIMIT)
+        self._writes = WorkQueue()
+        self._reads = WorkQueue()
         self._queues = [self._writes, self._reads]
         self._done: list[StoreStatistics] = []
         self._threads: list[threading.Thread] = []

@@ -10,7 +10,7 @@ from sqlalchemy import bindparam, select, text, update
 from tandem.store import tables
 from tandem.store.base import Unit
 from tandem.store.event import FOREVER, GENESIS, Event, Head, key_check, place_before
-from tandem.store.statement import Statement, insert_if_new
+from tandem.store.statement import Statement, insert_if_new, stated
 
 _e = tables.events.c
 _head = Statement(select(tables.log_head).where(tables.log_head.c.id == 1))
@@ -22,10 +22,9 @@ _newest_of = Statement(
 )
 _ends = Statement(
     select(
-        tables.log_head.c.log_id,
         select(_e.seq).order_by(_e.seq.desc()).limit(1).scalar_subquery(),
         select(_e.seq).where(_e.seq <= bindparam("settled")).order_by(_e.seq.desc()).limit(1).scalar_subquery(),
-    ).where(tables.log_head.c.id == 1)
+    )
 )
 _subject_of = Statement(select(_e.subject).where(_e.seq == bindparam("seq")))
 _find_settled = Statement(
@@ -38,7 +37,6 @@ _find_settled = Statement(
     )
 )
 _find_hash = Statement(select(_e.hash).where(_e.seq == bindparam("seq")))
-_FILTERS = ("project", "subject", "kind", "actor")
 _INDEXED = ("project", "subject")
 SCAN_LIMIT = 5_000
 """Events that one page looks through at most where a filter has no index."""
@@ -91,7 +89,7 @@ def note(unit: Unit, **values: Any) -> None:
 
 def begin_epoch(unit: Unit, name: str) -> None:
     """Tell what happens from here on from what happened to another copy of the log, of which this one has no events."""
-    _, newest, _ = head(unit)
+    newest, _ = head(unit)
     note(unit, epochs=f"{read_head(unit).epochs} {newest}:{name}".strip())
 
 
@@ -104,16 +102,14 @@ def keep_auth(unit: Unit, stated: str | None) -> str:
 
 def find_id(unit: Unit) -> str | None:
     """Which log this is; None in a fresh database."""
-    row = unit.one_or_none(_head)
-    return None if row is None else str(row[1])
+    found = unit.find(Head, _head)
+    return None if found is None else found.log_id
 
 
-def head(unit: Unit) -> tuple[str, int, int]:
-    """Which log this is, the number of its newest event, and of the newest one behind which none can come in."""
-    row = unit.one_or_none(_ends, settled=unit.settled)
-    if row is None:
-        raise LookupError("the log has no head; the database was not made by Tandem")
-    return row[0], row[1] or 0, row[2] or 0
+def head(unit: Unit) -> tuple[int, int]:
+    """The number of the newest event, and of the newest one behind which none can come in; 0 if there is none."""
+    [(newest, settled)] = unit.all(_ends, settled=unit.settled)
+    return newest or 0, settled or 0
 
 
 def find_settled(unit: Unit) -> int:
@@ -125,7 +121,7 @@ def find_settled(unit: Unit) -> int:
 
 def correct_numbers(unit: Unit) -> bool:
     """Have the next numbers come after all that there are, as in a copy they would not; whether it is one."""
-    _, newest, _ = head(unit)
+    newest, _ = head(unit)
     following = unit.take_seq()
     base = read_head(unit).seq
     needed = newest if following is None else base + newest - following + 1
@@ -141,10 +137,10 @@ def find_subject(unit: Unit, seq: int) -> str | None:
 
 def read_head(unit: Unit) -> Head:
     """All that is noted of the log beside its events."""
-    row = unit.one_or_none(_head)
-    if row is None:
+    found = unit.find(Head, _head)
+    if found is None:
         raise LookupError("the log has no head; the database was not made by Tandem")
-    return Head(*row)
+    return found
 
 
 def find_hash(unit: Unit, seq: int) -> str | None:
@@ -171,7 +167,7 @@ def list_scanned(
     unit: Unit, after: int, limit: int, *, until: int = FOREVER, **filters: str | None
 ) -> tuple[list[Event], int | None]:
     """As `list_after`, and the number at which a filtered scan stopped early; None when it reached the end."""
-    params = _given(filters)
+    params = stated(**filters)
     end = _find_scan_end(unit, params, after=after, newest_first=False)
     statement = _page(tuple(params), newest_first=False)
     if end is not None and end >= until:
@@ -181,11 +177,10 @@ def list_scanned(
 
 def list_newest(unit: Unit, limit: int, *, until: int = FOREVER, **filters: str | None) -> list[Event]:
     """The newest events, oldest first; where a filter has no index, of the newest `SCAN_LIMIT` ones."""
-    params = _given(filters)
+    params = stated(**filters)
     end = _find_scan_end(unit, params, after=0, newest_first=True)
     statement = _page(tuple(params), newest_first=True)
-    rows = unit.all(statement, after=end - 1 if end else 0, until=until, limit=limit, **params)
-    return [Event(*row) for row in reversed(rows)]
+    return unit.list_of(Event, statement, after=end - 1 if end else 0, until=until, limit=limit, **params)[::-1]
 
 
 def _find_scan_end(unit: Unit, params: dict[str, Any], *, after: int, newest_first: bool) -> int | None:
@@ -193,7 +188,3 @@ def _find_scan_end(unit: Unit, params: dict[str, Any], *, after: int, newest_fir
         return None
     indexed = {name: params[name] for name in _INDEXED if name in params}
     return unit.value(_scan_end(tuple(indexed), newest_first=newest_first), after=after, **indexed)
-
-
-def _given(filters: dict[str, str | None]) -> dict[str, Any]:
-    return {name: filters[name] for name in _FILTERS if filters.get(name) is not None}

@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from math import inf
 from queue import Empty, SimpleQueue
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tandem.errors import Unavailable
 
@@ -22,6 +22,8 @@ _log = logging.getLogger(__name__)
 _OF_ITS_TIME = 0.9
 """A job whose turn comes later than that is not begun: it would be late, and roll back others in its transaction."""
 
+WAITING_LIMIT: Final = 20_000
+"""Units of work that may wait in a queue before the store refuses more."""
 
 _JOB, _END = "job", "end"
 lane: ContextVar[str] = ContextVar("lane", default="")
@@ -122,17 +124,12 @@ class Job:
 
 
 class WorkQueue:
-    """Jobs that wait for a thread, in order of arrival within a lane; only while it is open it lets any in.
+    """Jobs that wait for a thread, in order of arrival within a lane; only while it is open it lets any in."""
 
-    Attributes:
-        limit: How many may wait.
-    """
-
-    def __init__(self, limit: int) -> None:
+    def __init__(self) -> None:
         # One sign for each job, and one for each thread that must end.
         self._signs: SimpleQueue[str] = SimpleQueue()
         self._lanes: dict[str, deque[Job]] = {}
-        self.limit = limit
         self._open = False
         # Without it a job could slip in behind the last thread's end and never be answered.
         self._door = threading.Lock()
@@ -146,8 +143,8 @@ class WorkQueue:
         with self._door:
             if not self._open:
                 raise Unavailable("the database is not open: the broker is starting or ending; try again later")
-            if self._signs.qsize() >= self.limit:
-                raise Unavailable(f"{self.limit} units of work are waiting already; try again later")
+            if self._signs.qsize() >= WAITING_LIMIT:
+                raise Unavailable(f"{WAITING_LIMIT} units of work are waiting already; try again later")
             self._lanes.setdefault(job.lane, deque()).append(job)
             self._signs.put(_JOB)
 
@@ -185,8 +182,6 @@ class WorkQueue:
     def close(self, threads: int) -> None:
         """Let no more jobs in, and tell that many threads to end when they have done what waits."""
         with self._door:
-            if not self._open:
-                return
             self._open = False
             for _ in range(threads):
                 self._signs.put(_END)

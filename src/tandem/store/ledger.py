@@ -213,12 +213,7 @@ def append(unit: Unit, draft: Event) -> Event:
 def take_seq(unit: Unit) -> int:
     """The next number of the log: of the transaction, or of all of them, in turns."""
     given = unit.take_seq()
-    if given is not None:
-        return given
-    seq = unit.value(_next_seq)
-    if seq is None:
-        raise LookupError("the log has no head; the database was not made by Tandem")
-    return int(seq)
+    return unit.value(_next_seq) if given is None else given
 
 
 _COLUMNS: Final = tuple(str(column.name) for column in tables.counters.columns)

@@ -197,7 +197,7 @@ async def cover(store: Store, now_us: int, record: Record, *, last_one_too: bool
     write = partial(write_checkpoint, now_us=now_us, last_one_too=last_one_too)
     while (event := await store.write(write)) is not None:
         newest = event
-        if covered_by(event) < CHECKPOINT_EVENTS:
+        if orjson.loads(event.data)["events"] < CHECKPOINT_EVENTS:
             break
     if newest is not None:
         log_id = await store.read(events.find_id)
@@ -250,11 +250,6 @@ def content_chain(log: Iterable[Event]) -> str:
     for event in log:
         digest.update(f"{tuple(event)!r}\n".encode("utf-8", "backslashreplace"))
     return digest.hexdigest()
-
-
-def covered_by(event: Event) -> int:
-    """How many events a checkpoint covers."""
-    return int(orjson.loads(event.data)["events"])
 
 
 def write_checkpoint(unit: Unit, now_us: int, *, last_one_too: bool = False) -> Event | None:

@@ -42,7 +42,7 @@ class PostgresStore(Store):
         self._node = Node(uuid.uuid4().hex, seal)
         self._listener = Listener(self._connector, self._delivery, self._node.name)
         # One for all that share transactions: with more of them, each would take fewer units into its own.
-        self._alone = WorkQueue(self._writes.limit)
+        self._alone = WorkQueue()
         self._queues.insert(0, self._alone)
         worker = partial(PostgresWorker, self._node, self._connector, self._delivery)
         writers = [worker(self._writes, rest=self._alone), worker(self._alone)]

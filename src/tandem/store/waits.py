@@ -119,7 +119,7 @@ class WaitHub:
 
     async def start(self) -> None:
         """Begin to follow the log from its present end."""
-        _, _, self._seen = await self._store.read(events.head)
+        _, self._seen = await self._store.read(events.head)
         await self._name_cursors()
         self._store.add_listener(self._notice)
         self._task = asyncio.create_task(self._follow(), name="log-follower")
@@ -154,7 +154,7 @@ class WaitHub:
         Raises:
             CursorExpired: It is ahead of the log.
         """
-        _, end, newest = events.head(unit)
+        end, newest = events.head(unit)
         self.check_place(after, end)
         return newest if self._project is None else events.newest_of(unit, self._project)
 
