@@ -6,13 +6,12 @@ import asyncio
 import hashlib
 import logging
 import time
-from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import Any, Final, cast
+from typing import Any, cast
 from weakref import WeakValueDictionary
 
 import orjson
@@ -33,6 +32,7 @@ from tandem.errors import (
 )
 from tandem.reviews.context import Services
 from tandem.server.authorisation import Authorisation
+from tandem.server.metrics import Durations
 from tandem.store import idempotency
 from tandem.store.context import Replayed, envelope, find_answer, keep_refusal
 from tandem.store.jobs import lane
@@ -120,32 +120,6 @@ def _repeated(body: str, operation: Operation, services: Services) -> CallResult
         return CallResult(error=error_from(stored["error"]))
     data = stored["data"]
     return CallResult(data if operation.reveal is None else operation.reveal(services.tokens, data))
-
-
-CALL_BOUNDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
-"""The upper bounds of the buckets of calls, in seconds."""
-
-
-class Durations:
-    """How many things took how long, in plain numbers that cost a call next to nothing.
-
-    Attributes:
-        bounds: The upper bound of each bucket but the last, in seconds.
-        counts: How many fell into each bucket.
-        total_seconds: How long all took together.
-    """
-
-    __slots__ = ("bounds", "counts", "total_seconds")
-
-    def __init__(self, bounds: Sequence[float] = CALL_BOUNDS) -> None:
-        self.bounds = bounds
-        self.counts = [0] * (len(bounds) + 1)
-        self.total_seconds = 0.0
-
-    def add(self, seconds: float) -> None:
-        """Count one."""
-        self.counts[bisect_left(self.bounds, seconds)] += 1
-        self.total_seconds += seconds
 
 
 class Dispatcher:

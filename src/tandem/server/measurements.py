@@ -7,8 +7,7 @@ import platform
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
 from tandem.core.clock import MICROSECONDS
 from tandem.errors import Forbidden, TandemError
@@ -18,12 +17,10 @@ from tandem.reviews import queries, report_queries
 from tandem.reviews.context import Services
 from tandem.reviews.rules import State
 from tandem.server.asgi.exchange import Exchange, send_bytes
-from tandem.server.dispatch import Dispatcher, Durations
+from tandem.server.dispatch import Dispatcher
+from tandem.server.metrics import Durations, Family
 from tandem.store import events
 from tandem.store.base import Unit
-
-if TYPE_CHECKING:
-    from prometheus_client import Metric
 
 _READ_SECONDS = 5.0
 _MOST_CHECKS = 1_000
@@ -35,42 +32,28 @@ ROLE: Final = "monitor"
 """What a token is for that may read this, where tokens are needed."""
 
 
-def _exposition() -> ModuleType:
+def _exposed(families: list[Family], accepted: str) -> tuple[bytes, str]:
     from tandem.server.http import exposition  # at the first scrape: most brokers are never scraped
 
-    return exposition
+    return exposition.exposed(families, accepted)
 
 
-def _family(*facts: Any) -> Metric:
-    return _exposition().family(*facts)
+def _measure_lag(loop: asyncio.AbstractEventLoop, lag: Durations) -> None:
+    """Measure from now on how late the event loop runs its timers."""
+    due = loop.time() + _TICK_SECONDS
 
+    def tick() -> None:
+        lag.add(max(0.0, loop.time() - due))
+        _measure_lag(loop, lag)
 
-class _LoopLag:
-    """How late the event loop runs its timers; measured from the first scrape on."""
-
-    def __init__(self) -> None:
-        self.durations = Durations(_LAG_BOUNDS)
-        self._begun = False
-
-    def begin(self) -> None:
-        """Begin to measure; twice is safe."""
-        if not self._begun:
-            self._begun = True
-            self._wait(asyncio.get_running_loop())
-
-    def _wait(self, loop: asyncio.AbstractEventLoop) -> None:
-        loop.call_later(_TICK_SECONDS, self._tick, loop, loop.time() + _TICK_SECONDS)
-
-    def _tick(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
-        self.durations.add(max(0.0, loop.time() - due))
-        self._wait(loop)
+    loop.call_at(due, tick)
 
 
 def _labelled(counts: Mapping[str, float]) -> Mapping[tuple[str, ...], float]:
     return {(name,): count for name, count in counts.items()}
 
 
-def _database(unit: Unit, now_us: int) -> list[Metric]:
+def _database(unit: Unit, now_us: int) -> list[Family]:
     """What the database says, which is the same at every broker of it; its cost does not depend on the history."""
     reviews = report_queries.count_open(unit)
     pools = pool_queries.list_heard(unit, now_us - LIVE_SECONDS * MICROSECONDS)
@@ -84,14 +67,14 @@ def _database(unit: Unit, now_us: int) -> list[Metric]:
     attention = {(): report_queries.count_attention(unit)}
     pool_states = _labelled(Counter(pool.state for pool in pools))
     return [
-        _family("counter", "events", "Events in the log.", {(): events.head(unit)[0]}),
-        _family("gauge", "reviews", open_words, _labelled(states), _STATE),
-        _family("gauge", "reviews_attention", "Open reviews that wait for a person.", attention),
-        _family("gauge", "oldest_pending_seconds", "Age of the oldest review that is pending.", {(): age}),
-        _family("gauge", "reviewers", "Reviewers of pools that run, by state.", _labelled(reviewers), _STATE),
-        _family("gauge", "pools", "Reviewer pools whose supervisor answers, by state.", pool_states, _STATE),
-        _family("gauge", "pools_circuit_open", "Pools that start no reviewer after repeated failures.", {(): circuits}),
-        _family("gauge", "checks", "Checks that are queued or running.", _labelled(checks), ("status",)),
+        Family("counter", "events", "Events in the log.", {(): events.head(unit)[0]}),
+        Family("gauge", "reviews", open_words, _labelled(states), _STATE),
+        Family("gauge", "reviews_attention", "Open reviews that wait for a person.", attention),
+        Family("gauge", "oldest_pending_seconds", "Age of the oldest review that is pending.", {(): age}),
+        Family("gauge", "reviewers", "Reviewers of pools that run, by state.", _labelled(reviewers), _STATE),
+        Family("gauge", "pools", "Reviewer pools whose supervisor answers, by state.", pool_states, _STATE),
+        Family("gauge", "pools_circuit_open", "Pools that start no reviewer after repeated failures.", {(): circuits}),
+        Family("gauge", "checks", "Checks that are queued or running.", _labelled(checks), ("status",)),
     ]
 
 
@@ -117,7 +100,7 @@ class Measurements:
         self._dispatcher = dispatcher
         self._version = version
         self._started = time.monotonic()
-        self._lag = _LoopLag()
+        self._lag: Durations | None = None
 
     async def serve(self, exchange: Exchange) -> None:
         """Answer one scrape, in OpenMetrics or in the older text format, as its client accepts.
@@ -132,14 +115,15 @@ class Measurements:
                 allowed=[ROLE],
                 actual=sorted(access.roles),
             )
-        self._lag.begin()
-        exposition = await asyncio.to_thread(_exposition)
-        families = [*self._families(await self._stored())]
+        if self._lag is None:
+            self._lag = Durations(_LAG_BOUNDS)
+            _measure_lag(asyncio.get_running_loop(), self._lag)
+        families = [*self._families(self._lag, await self._stored())]
         accepted = exchange.headers.get(b"accept", b"").decode("latin-1")
-        body, content_type = await asyncio.to_thread(exposition.exposed, families, accepted)
+        body, content_type = await asyncio.to_thread(_exposed, families, accepted)
         await send_bytes(exchange.send, 200, body, ((b"content-type", content_type.encode()),))
 
-    async def _stored(self) -> list[Metric] | None:
+    async def _stored(self) -> list[Family] | None:
         """What the database says; None if it cannot say it now, which is news by itself."""
         now_us = self._services.clock.now_us()
         try:
@@ -148,50 +132,50 @@ class Measurements:
         except (TandemError, TimeoutError):
             return None
 
-    def _families(self, stored: list[Metric] | None) -> Iterable[Metric]:
+    def _families(self, lag: Durations, stored: list[Family] | None) -> Iterable[Family]:
         services = self._services
         facts = {
             "version": self._version,
             "python": platform.python_version(),
             "database": services.store.dialect,
         }
-        yield _family("gauge", "build_info", "Always 1; what this broker is.", {tuple(facts.values()): 1}, tuple(facts))
-        yield _family("gauge", "uptime_seconds", "Since this broker was made.", {(): time.monotonic() - self._started})
-        yield _family("gauge", "database_up", "Whether this scrape read the database.", {(): stored is not None})
+        yield Family("gauge", "build_info", "Always 1; what this broker is.", {tuple(facts.values()): 1}, tuple(facts))
+        yield Family("gauge", "uptime_seconds", "Since this broker was made.", {(): time.monotonic() - self._started})
+        yield Family("gauge", "database_up", "Whether this scrape read the database.", {(): stored is not None})
         yield from self._calls()
-        yield _family("gauge", "waits_parked", "Calls that wait for an event.", {(): services.waits.parked})
+        yield Family("gauge", "waits_parked", "Calls that wait for an event.", {(): services.waits.parked})
         connections = _labelled(self.connections())
-        yield _family("gauge", "connections", "Connections of clients by state.", connections, _STATE)
-        yield _family(
+        yield Family("gauge", "connections", "Connections of clients by state.", connections, _STATE)
+        yield Family(
             "counter",
             "rate_limited",
             "Requests that were refused as too many, by the kind of bucket.",
             _labelled(self.rate_limited),
             ("by",),
         )
-        yield _family(
+        yield Family(
             "histogram",
             "event_loop_lag_seconds",
             "How late the event loop runs its timers.",
-            {(): self._lag.durations},
+            {(): lag},
         )
         yield from self._store()
         yield from stored or ()
 
-    def _calls(self) -> Iterable[Metric]:
+    def _calls(self) -> Iterable[Family]:
         calls = self._dispatcher
         running = calls.calls - calls.ended.total()
-        yield _family(
+        yield Family(
             "counter", "calls", "Calls that ended, by operation and outcome.", calls.ended, ("operation", "code")
         )
-        yield _family("gauge", "calls_running", "Calls that have begun and not ended, waits included.", {(): running})
+        yield Family("gauge", "calls_running", "Calls that have begun and not ended, waits included.", {(): running})
         times = {(operation,): one for operation, one in calls.durations.items()}
-        yield _family("histogram", "call_seconds", "How long calls took that did not wait.", times, ("operation",))
+        yield Family("histogram", "call_seconds", "How long calls took that did not wait.", times, ("operation",))
 
-    def _store(self) -> Iterable[Metric]:
+    def _store(self) -> Iterable[Family]:
         done = self._services.store.statistics()
         units = {("committed",): done.units, ("failed",): done.failed, ("dropped",): done.dropped}
-        yield _family("counter", "store_units", "Units of work that write, by how they ended.", units, ("outcome",))
-        yield _family("counter", "store_commits", "Transactions that it took to commit them.", {(): done.commits})
-        yield _family("counter", "store_repeats", "Units that were run again after a conflict.", {(): done.repeated})
-        yield _family("gauge", "store_waiting", "Units that wait for a thread.", {(): done.waiting})
+        yield Family("counter", "store_units", "Units of work that write, by how they ended.", units, ("outcome",))
+        yield Family("counter", "store_commits", "Transactions that it took to commit them.", {(): done.commits})
+        yield Family("counter", "store_repeats", "Units that were run again after a conflict.", {(): done.repeated})
+        yield Family("gauge", "store_waiting", "Units that wait for a thread.", {(): done.waiting})

@@ -2,53 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from itertools import accumulate, chain
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from prometheus_client import Metric, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.exposition import choose_encoder
 
-from tandem.server.dispatch import Durations
+from tandem.server.metrics import Durations, Family
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
 
-def family(
-    kind: Literal["counter", "gauge", "histogram"],
-    name: str,
-    words: str,
-    samples: Mapping[tuple[str, ...], float | Durations],
-    labels: tuple[str, ...] = (),
-) -> Metric:
-    """One metric with all its label values.
-
-    Args:
-        kind: Which kind of metric; the samples of a histogram are durations.
-        name: Without the prefix and, for a counter, the suffix.
-        words: Its description.
-        samples: By the values of the labels.
-        labels: Their names.
-    """
-    name = f"tandem_{name}"
-    if kind == "histogram":
-        histogram = HistogramMetricFamily(name, words, labels=labels)
-        for values, value in samples.items():
-            if isinstance(value, Durations):
-                buckets = zip([*map(str, value.bounds), "+Inf"], accumulate(value.counts), strict=True)
-                histogram.add_metric(values, list(buckets), value.total_seconds)
-        return histogram
-    plain = (CounterMetricFamily if kind == "counter" else GaugeMetricFamily)(name, words, labels=labels)
-    for values, value in samples.items():
-        if not isinstance(value, Durations):
-            plain.add_metric(values, value)
-    return plain
+_KINDS: Final = {"counter": CounterMetricFamily, "gauge": GaugeMetricFamily, "histogram": HistogramMetricFamily}
 
 
-def exposed(families: Iterable[Metric], accepted: str) -> tuple[bytes, str]:
+def _metric(family: Family) -> Metric:
+    metric: Any = _KINDS[family.kind](f"tandem_{family.name}", family.words, labels=family.labels)
+    for values, value in family.samples.items():
+        if isinstance(value, Durations):
+            buckets = zip([*map(str, value.bounds), "+Inf"], accumulate(value.counts), strict=True)
+            metric.add_metric(values, list(buckets), value.total_seconds)
+        else:
+            metric.add_metric(values, value)
+    return metric
+
+
+def exposed(families: Iterable[Family], accepted: str) -> tuple[bytes, str]:
     """The families and those of the process as text, and its content type.
 
     Args:
@@ -57,5 +40,5 @@ def exposed(families: Iterable[Metric], accepted: str) -> tuple[bytes, str]:
     """
     encode, content_type = choose_encoder(accepted)
     # All that an encoder asks of a registry.
-    scrape = SimpleNamespace(collect=lambda: chain(families, ProcessCollector(registry=None).collect()))
+    scrape = SimpleNamespace(collect=lambda: chain(map(_metric, families), ProcessCollector(registry=None).collect()))
     return encode(cast("CollectorRegistry", scrape)), content_type
