@@ -45,8 +45,9 @@ async def hasty() -> AsyncGenerator[Address]:
 async def serving(patience_seconds: float, held: int = HELD) -> AsyncGenerator[Address]:
     health = Health(lambda: {"version": "1"}, BrokerPhase.READY)
     app = Application(dispatcher(Toys()), version="1", clock=Clock(), health=health)
-    patience = dict.fromkeys(("head_seconds", "body_seconds", "take_seconds"), patience_seconds)
-    limits = Connections(LIMIT, **patience, held_bytes=held)
+    limits = Connections(LIMIT)
+    limits.head_seconds = limits.body_seconds = limits.take_seconds = patience_seconds
+    limits.held_bytes = held
     async with asyncio.timeout(60), running(app, limits) as found:
         yield found
 

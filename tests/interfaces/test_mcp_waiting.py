@@ -21,7 +21,8 @@ async def served(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
     # The SDK has no setting for its 15 seconds; both paths are made to ping as often.
     monkeypatch.setattr("mcp.server._streamable_http_modern._SSE_PING_INTERVAL", PING_SECONDS)
     monkeypatch.setattr(EventSourceResponse, "DEFAULT_PING_INTERVAL", PING_SECONDS)
-    async with serving(fast_path=request.param, ping_seconds=PING_SECONDS) as served:
+    monkeypatch.setattr("tandem.server.mcp.fastpath.PING_SECONDS", PING_SECONDS)
+    async with serving(fast_path=request.param) as served:
         await call_tool(served, MODERN, "echo", {"text": "first"})
         yield served
 

@@ -29,7 +29,6 @@ from tandem.server.http.api import PREFIX, JsonApi
 from tandem.server.http.health import RETRY_AFTER, Health
 from tandem.server.http.openapi import OpenApiDocument
 from tandem.server.mcp.endpoint import McpEndpoints
-from tandem.server.mcp.fastpath import PING_SECONDS
 from tandem.server.measurements import Measurements
 from tandem.server.mirrors import PREFIX as GIT_PREFIX
 from tandem.server.mirrors import MirrorRoutes
@@ -79,7 +78,6 @@ class Application:
         trusted_proxies: Iterable[str] = (),
         body_limit_bytes: int = BODY_LIMIT_BYTES,
         fast_path: bool = True,
-        ping_seconds: float = PING_SECONDS,
     ) -> None:
         """Make the application; nothing is started yet.
 
@@ -98,7 +96,6 @@ class Application:
             trusted_proxies: Addresses and networks of proxies whose word on their clients is believed.
             body_limit_bytes: The largest request body.
             fast_path: Whether MCP tool calls are answered without the SDK where possible.
-            ping_seconds: How long a stream of the fast path may be silent.
         """
         self._gatekeeper = authenticator if authenticator is not None and authenticator.required else None
         self._guard = HostGuard(allowed_hosts, with_logins=self._gatekeeper is not None)
@@ -111,7 +108,6 @@ class Application:
             workflows={BUILT_IN.name: BUILT_IN} if workflows is None else workflows,
             body_limit_bytes=body_limit_bytes,
             fast_path=fast_path,
-            ping_seconds=ping_seconds,
         )
         self._pages = pages
         self._mirrors = mirrors

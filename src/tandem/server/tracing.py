@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Final
 
@@ -28,9 +28,9 @@ _PROPAGATOR: Final = TraceContextTextMapPropagator()
 class Tracing:
     """Sends the spans of one broker to the collector that the standard OTEL_ variables name, from a thread."""
 
-    def __init__(self, version: str, instance_id: str, environment: Mapping[str, str] = os.environ) -> None:
+    def __init__(self, version: str, instance_id: str) -> None:
         facts = {
-            "service.name": environment.get("OTEL_SERVICE_NAME", "tandem"),
+            "service.name": os.environ.get("OTEL_SERVICE_NAME", "tandem"),
             "service.version": version,
             "service.instance.id": instance_id,
         }

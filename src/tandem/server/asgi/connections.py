@@ -55,31 +55,20 @@ class Connections:
     At the limit, a new connection takes the place of the one that is worth least: the oldest that is half-sent, then
     the one that has been idle longest, then the one that has waited longest for its answer. So who sends whole requests
     always gets in, the owner included; waits and event streams go on from their cursor when their client asks again.
+
+    Attributes:
+        head_seconds: How long a request's head may take, and a new connection's first request to begin.
+        body_seconds: How long a request's body may take.
+        take_seconds: How long a client may take nothing, or next to nothing, of an answer that waits for it.
+        held_bytes: How much of requests that are not complete may be held in all, and as much of answers.
     """
 
-    def __init__(
-        self,
-        limit: int,
-        *,
-        head_seconds: float = 10,
-        body_seconds: float = 120,
-        take_seconds: float = 30,
-        held_bytes: int = 256_000_000,
-    ) -> None:
-        """Make it.
+    head_seconds, body_seconds, take_seconds = 10.0, 120.0, 30.0
+    held_bytes = 256_000_000
 
-        Args:
-            limit: How many there may be.
-            head_seconds: How long a request's head may take, and a new connection's first request to begin.
-            body_seconds: How long a request's body may take.
-            take_seconds: How long a client may take nothing, or next to nothing, of an answer that waits for it.
-            held_bytes: How much of requests that are not complete may be held in all, and as much of answers.
-        """
+    def __init__(self, limit: int) -> None:
+        """Of so many at most."""
         self._limit = limit
-        self._head_seconds = head_seconds
-        self._body_seconds = body_seconds
-        self._take_seconds = take_seconds
-        self._held_bytes = held_bytes
         self._held = 0
         self._half_sent: OrderedDict[BrokerProtocol, float] = OrderedDict()  # with when it began
         self._idle: OrderedDict[BrokerProtocol, None] = OrderedDict()
@@ -97,7 +86,7 @@ class Connections:
         self._served.pop(connection, None)
         now = connection.loop.time()
         self._half_sent[connection] = now
-        connection.deadline = now + self._head_seconds
+        connection.deadline = now + self.head_seconds
         self._watch(connection.loop)
         while len(self._half_sent) + len(self._idle) + len(self._served) > self._limit:
             self._least_worth(now).drop()
@@ -106,10 +95,10 @@ class Connections:
         """A part of a request came that is not all of it."""
         if is_body and not connection.has_head:
             connection.has_head = True
-            connection.deadline += self._body_seconds
+            connection.deadline += self.body_seconds
         connection.held += size
         self._held += size
-        while self._held > self._held_bytes:
+        while self._held > self.held_bytes:
             next(iter(self._half_sent)).drop()
 
     def serves(self, connection: BrokerProtocol) -> None:
@@ -119,9 +108,9 @@ class Connections:
 
     def stalls(self, connection: BrokerProtocol) -> None:
         """Its client does not take its answer as fast as that comes."""
-        self._unread[connection] = connection.loop.time() + self._take_seconds, connection.unsent
+        self._unread[connection] = connection.loop.time() + self.take_seconds, connection.unsent
         self._watch(connection.loop)
-        while sum(one.unsent for one in self._unread) > self._held_bytes:
+        while sum(one.unsent for one in self._unread) > self.held_bytes:
             next(iter(self._unread)).drop()
 
     def flows(self, connection: BrokerProtocol) -> None:
@@ -166,7 +155,7 @@ class Connections:
             if until <= now and connection.unsent > before - _TAKE_BYTES:
                 connection.drop()
             elif until <= now:
-                self._unread[connection] = now + self._take_seconds, connection.unsent
+                self._unread[connection] = now + self.take_seconds, connection.unsent
         self._sweep = None
         if self._half_sent or self._unread:
             self._watch(loop)

@@ -39,7 +39,6 @@ class McpEndpoints:
         workflows: Mapping[str, Workflow],
         body_limit_bytes: int,
         fast_path: bool = True,
-        ping_seconds: float = fastpath.PING_SECONDS,
     ) -> None:
         """Make the endpoints; nothing is imported or started yet.
 
@@ -49,7 +48,6 @@ class McpEndpoints:
             workflows: The workflows of hand-off cycles by name; each role gets its prompt.
             body_limit_bytes: The largest request body.
             fast_path: Whether tool calls are answered without the SDK where possible.
-            ping_seconds: How long an answer's stream of the fast path may be silent.
         """
         roles: tuple[str | None, ...] = (None, *MCP_ROLES)
         self._tools: Mapping[str, Tools] = {
@@ -64,7 +62,6 @@ class McpEndpoints:
         self.paths = frozenset(self._tools)
         self._stamp = server_stamp(version)
         self._fast_path = fast_path
-        self._ping_seconds = ping_seconds
 
     def start(self) -> None:
         """Begin importing the SDK, in a thread; needs the running event loop."""
@@ -110,7 +107,7 @@ class McpEndpoints:
         else:
             del body
             caller = identify(tools.role, exchange.query, agent, call.client_name, exchange.access)
-            await fastpath.answer(call, tools, caller, self._stamp, exchange, self._ping_seconds)
+            await fastpath.answer(call, tools, caller, self._stamp, exchange)
 
     def _recognise(self, message: object, exchange: Exchange) -> ToolCall | None:
         # A repeated header may be a contradiction: the SDK decides.

@@ -74,6 +74,7 @@ def event(message: bytes) -> bytes:
 
 
 PING_SECONDS = 15.0
+"""How long a stream may be silent."""
 _PING = b": ping\r\n\r\n"
 _STREAM_HEADERS = (
     (b"content-type", b"text/event-stream"),
@@ -83,9 +84,7 @@ _STREAM_HEADERS = (
 )
 
 
-async def answer(
-    call: ToolCall, tools: Tools, caller: Caller, stamp: bytes, exchange: Exchange, ping_seconds: float
-) -> None:
+async def answer(call: ToolCall, tools: Tools, caller: Caller, stamp: bytes, exchange: Exchange) -> None:
     """Run a call and send its answer.
 
     Args:
@@ -94,7 +93,6 @@ async def answer(
         caller: Who calls.
         stamp: From `messages.server_stamp`.
         exchange: The request, its body read already.
-        ping_seconds: How long a stream may be silent.
 
     Raises:
         ClientGone: The client hung up, and the call has been cancelled.
@@ -105,8 +103,8 @@ async def answer(
         runner.call(call.name, call.arguments, caller),
         exchange.receive,
         heartbeat=stream.beat,
-        first_beat_seconds=ping_seconds if call.modern else WATCH_AFTER_SECONDS,
-        beat_seconds=ping_seconds,
+        first_beat_seconds=PING_SECONDS if call.modern else WATCH_AFTER_SECONDS,
+        beat_seconds=PING_SECONDS,
     )
     if isinstance(outcome, Task):
         message = task_created(call.request_id, outcome, stamp)

@@ -5,10 +5,10 @@ Reviews and hand-off cycles are resources: everything about one of them in one J
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 from urllib.parse import quote, unquote
 
 import anyio
@@ -40,6 +40,7 @@ from tandem.server.mcp.tools import Tools, tool_result
 from tandem.settings.workflows import Workflow
 
 Context = ServerRequestContext[Any, Request]
+T = TypeVar("T")
 
 _JSON = "application/json"
 # Listings change with the broker's version only; reviews change all the time.
@@ -58,28 +59,29 @@ class TaskParams(types.RequestParams):
 
 @dataclass(frozen=True, slots=True)
 class ResourceKind:
-    """One kind of resource.
+    """One kind of resource: operations that have its name list them, and read one.
 
     Attributes:
         name: What one of them is called.
         description: What its document has.
-        prefix: The URI up to the id.
-        parameter: What the id is called.
-        lists: The operation that lists them; an endpoint whose role may not call both does not offer them.
-        reads: The operation that reads one.
     """
 
     name: str
     description: str
-    prefix: str
-    parameter: str
-    lists: str
-    reads: str
+
+    @property
+    def prefix(self) -> str:
+        """The URI up to the id."""
+        return f"tandem://{self.name}s/"
 
     @property
     def template(self) -> str:
         """The URI with a blank for the id."""
-        return f"{self.prefix}{{{self.parameter}}}"
+        return f"{self.prefix}{{{self.name}_id}}"
+
+    def is_offered(self, tools: Tools) -> bool:
+        """Whether an endpoint's role may list and read them."""
+        return tools.may(f"list_{self.name}s") and tools.may(f"get_{self.name}")
 
     def listed(self, identity: str, description: str) -> types.Resource:
         """One of them in a list of resources."""
@@ -87,22 +89,8 @@ class ResourceKind:
         return types.Resource(uri=uri, name=identity, description=description, mime_type=_JSON)
 
 
-REVIEW = ResourceKind(
-    "review",
-    "A review's proposal, status, rounds, checks and discussion.",
-    "tandem://reviews/",
-    "review_id",
-    "list_reviews",
-    "get_review",
-)
-CYCLE = ResourceKind(
-    "cycle",
-    "A hand-off cycle: its state, its workflow, and every hand-off with its payload.",
-    "tandem://cycles/",
-    "cycle_id",
-    "list_cycles",
-    "get_cycle",
-)
+REVIEW = ResourceKind("review", "A review's proposal, status, rounds, checks and discussion.")
+CYCLE = ResourceKind("cycle", "A hand-off cycle: its state, its workflow, and every hand-off with its payload.")
 
 
 def make_managers(
@@ -132,12 +120,19 @@ class _Endpoint:
     def __init__(self, tools: Tools, workflows: Sequence[Workflow]) -> None:
         self._tools = tools
         self._tasks = Tasks(tools)
-        self._kinds = tuple(kind for kind in (REVIEW, CYCLE) if tools.may(kind.lists) and tools.may(kind.reads))
+        self._kinds = tuple(kind for kind in (REVIEW, CYCLE) if kind.is_offered(tools))
         self._instructions = instructions(tools.role, workflows)
-        self._listing = types.ListToolsResult(tools=[types.Tool.model_validate(tool) for tool in tools.listing()])
         self._prompts = {prompt.listed.name: prompt for prompt in prompts_for(tools.role, workflows)}
 
     def server(self, version: str) -> Server[Any]:
+        listed = [types.Tool.model_validate(tool) for tool in self._tools.listing()]
+        templates = [
+            types.ResourceTemplate(
+                uri_template=kind.template, name=kind.name, description=kind.description, mime_type=_JSON
+            )
+            for kind in self._kinds
+        ]
+        list_templates = _always(types.ListResourceTemplatesResult(resource_templates=templates))
         server: Server[Any] = Server(
             SERVER_NAME,
             version=version,
@@ -146,12 +141,12 @@ class _Endpoint:
             cache_hints={"tools/list": _LISTING, "prompts/list": _LISTING, "resources/templates/list": _LISTING},
             # Without it the SDK rebuilds the whole listing for every call.
             get_tool_input_schema=self._tools.input_schema,
-            on_list_tools=self._list_tools,
-            on_list_prompts=self._list_prompts,
+            on_list_tools=_always(types.ListToolsResult(tools=listed)),
+            on_list_prompts=_always(types.ListPromptsResult(prompts=[one.listed for one in self._prompts.values()])),
             on_get_prompt=self._get_prompt,
             # Where there are none, clients are not to ask for any.
             on_list_resources=self._list_resources if self._kinds else None,
-            on_list_resource_templates=self._list_templates if self._kinds else None,
+            on_list_resource_templates=list_templates if self._kinds else None,
             on_read_resource=self._read_resource if self._kinds else None,
         )
         server.extensions[TASKS] = {}
@@ -162,11 +157,6 @@ class _Endpoint:
         # As a handler it would have the SDK declare that listings and resources are listened to, too.
         server.middleware.append(self._listen_to_tasks)
         return server
-
-    async def _list_tools(
-        self, _context: Context, _params: types.PaginatedRequestParams | None
-    ) -> types.ListToolsResult:
-        return self._listing
 
     async def _call_tool(self, context: Context, params: types.CallToolRequestParams) -> HandlerResult:
         runner = self._tasks if _follows_tasks(context) else self._tools
@@ -228,11 +218,6 @@ class _Endpoint:
                 group.start_soon(follow, task)
         return {"resultType": "complete", "_meta": meta}
 
-    async def _list_prompts(
-        self, _context: Context, _params: types.PaginatedRequestParams | None
-    ) -> types.ListPromptsResult:
-        return types.ListPromptsResult(prompts=[prompt.listed for prompt in self._prompts.values()])
-
     async def _get_prompt(self, _context: Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
         prompt = self._prompts.get(params.name)
         if prompt is None:
@@ -255,14 +240,14 @@ class _Endpoint:
         asked: dict[str, Any] = {"limit": _PAGE_ROWS, **({"page": page} if page else {})}
         try:
             caller = self._caller(context)
-            found: ReviewPage = await self._tools.dispatcher.call(REVIEW.lists, asked, caller)
+            found: ReviewPage = await self._tools.dispatcher.call("list_reviews", asked, caller)
             listed = [
                 REVIEW.listed(row.review_id, f"{row.category}, {row.status}, round {row.round}: {row.intent}")
                 for row in found.reviews
                 if row.status != "closed"
             ]
             if found.next_page is None and CYCLE in self._kinds:
-                newest: CyclePage = await self._tools.dispatcher.call(CYCLE.lists, {"limit": _PAGE_ROWS}, caller)
+                newest: CyclePage = await self._tools.dispatcher.call("list_cycles", {"limit": _PAGE_ROWS}, caller)
                 listed += [
                     CYCLE.listed(row.cycle_id, f"{row.workflow}, {row.phase} ({row.active_role}): {row.feature}")
                     for row in newest.cycles
@@ -271,17 +256,6 @@ class _Endpoint:
         except TandemError as refused:
             raise _protocol_error(refused) from refused
         return types.ListResourcesResult(resources=listed, next_cursor=found.next_page)
-
-    async def _list_templates(
-        self, _context: Context, _params: types.PaginatedRequestParams | None
-    ) -> types.ListResourceTemplatesResult:
-        templates = [
-            types.ResourceTemplate(
-                uri_template=kind.template, name=kind.name, description=kind.description, mime_type=_JSON
-            )
-            for kind in self._kinds
-        ]
-        return types.ListResourceTemplatesResult(resource_templates=templates)
 
     async def _read_resource(
         self, context: Context, params: types.ReadResourceRequestParams
@@ -300,7 +274,8 @@ class _Endpoint:
             places = " and ".join(f"{kind.name}s are at {kind.template}" for kind in self._kinds)
             message = f"There is no resource {uri[:200]}; {places}."
             raise NotFound(message)
-        return orjson.dumps(await self._tools.dispatcher.call(kind.reads, {kind.parameter: identity}, caller)).decode()
+        found = await self._tools.dispatcher.call(f"get_{kind.name}", {f"{kind.name}_id": identity}, caller)
+        return orjson.dumps(found).decode()
 
     def _caller(self, context: Context) -> Caller:
         if context.request is None:
@@ -310,6 +285,15 @@ class _Endpoint:
         agent = dict(headers).get(AGENT_HEADER)
         named = client_name(context.params)
         return identify(self._tools.role, scope["query_string"], agent, named, access_in(scope))
+
+
+def _always(listing: T) -> Callable[[Context, object], Awaitable[T]]:
+    """A handler of a list that stays the same."""
+
+    async def answer(_context: Context, _params: object) -> T:
+        return listing
+
+    return answer
 
 
 def _follows_tasks(context: Context) -> bool:

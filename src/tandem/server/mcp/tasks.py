@@ -119,9 +119,9 @@ class Tasks:
         cursor = self._services_for(caller).waits.veiled(bare)
         return Task(task_id, name, {**arguments, "cursor": cursor, "wait": True}, caller, created)
 
-    async def get(self, task: Task, seconds: float | None = None) -> dict[str, Any]:
+    async def get(self, task: Task, seconds: float = _HOLD_SECONDS) -> dict[str, Any]:
         """The state of a task, as soon as it is over or the seconds are."""
-        asked = {**task.arguments, "timeout_s": _HOLD_SECONDS if seconds is None else seconds}
+        asked = {**task.arguments, "timeout_s": seconds}
         seen = await self._tools.call(task.name, asked, task.caller)
         now = self._now(task.caller)
         if seen.error is not None and seen.error.retryable:
