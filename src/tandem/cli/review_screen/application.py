@@ -17,10 +17,18 @@ from tandem.bridge.credentials import has_token
 from tandem.cli.connection_options import ConnectionOptions, find_project
 from tandem.cli.review_screen import texts
 from tandem.cli.review_screen.desk import ScreenClient, WaitResult
-from tandem.cli.review_screen.keyboard import KeyDialog, bindings, confirm
+from tandem.cli.review_screen.keyboard import bindings
 from tandem.cli.review_screen.review import ReviewScreen
 from tandem.cli.review_screen.reviewers import ReviewersScreen
-from tandem.cli.review_screen.screens import FieldDialog, ListScreen, LiveScreen, NameDialog, host
+from tandem.cli.review_screen.screens import (
+    ConfirmDialog,
+    FieldDialog,
+    ListScreen,
+    LiveScreen,
+    NameDialog,
+    confirm,
+    host,
+)
 from tandem.cli.terminal import Exit
 from tandem.core.visible import visible_line
 from tandem.errors import InvalidTransition, TandemError
@@ -107,16 +115,12 @@ class ReviewApp(App[None]):
     async def action_quit(self) -> None:
         """End; ask first if something was typed that has not been sent."""
         unsent = self.desk.drafts.unsent()
-        if not unsent or isinstance(self.screen, KeyDialog):
+        if not unsent or isinstance(self.screen, ConfirmDialog):
             self.exit()
             return
 
-        def answered(yes: str | None) -> None:
-            if yes:
-                self.exit()
-
         count = f"{len(unsent)} reviews" if len(unsent) > 1 else "a review"
-        self.push_screen(confirm(f"You have typed something for {count} that is not sent. Leave it behind?"), answered)
+        confirm(self, f"You have typed something for {count} that is not sent. Leave it behind?", self.exit)
 
 
 async def open_screen(options: ConnectionOptions, person: str | None) -> Exit:
@@ -210,15 +214,15 @@ class InboxScreen(ListScreen):
                 with suppress(InvalidTransition):  # meanwhile somebody took it
                     await client.retry_review(review.review_id)
 
-        def answered(yes: str | None) -> None:
-            if yes and item.kind == "failure":
+        def act() -> None:
+            if item.kind == "failure":
                 self.run_worker(self.attempt(retry(), "In the queue again."))
-            elif yes:
+            else:
                 seen = client.see_override(override_id=override_id, project=project, person=person)
                 self.run_worker(self.attempt(seen, "Seen. The log keeps the override."))
 
         question = "Try them again?" if item.kind == "failure" else "Seen? It leaves your list."
-        host(self).push_screen(confirm(f"{visible_line(inbox.said(item))}\n\n{question}"), answered)
+        confirm(self, f"{visible_line(inbox.said(item))}\n\n{question}", act)
 
     def action_projects(self) -> None:
         """Show all projects, or only the one that the command was called for."""

@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from textual import events
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
-from textual.screen import ModalScreen
-from textual.widgets import Static
 
 from tandem.present import keys
 
@@ -36,29 +29,6 @@ def help_text(*screens: str) -> str:
     return "\n\n".join(
         "\n".join([group, *(f"  {names:<{width}}  {does}" for names, does in rows)]) for group, rows in groups
     )
-
-
-class KeyDialog(ModalScreen[str]):
-    """Waits for a key; ends with its meaning, or with nothing."""
-
-    def __init__(self, said: str, answers: Mapping[str, str]) -> None:
-        super().__init__()
-        self._said, self._answers = said, answers
-
-    def compose(self) -> ComposeResult:
-        """What the keys do."""
-        with Vertical(id="dialog"):
-            yield Static(self._said, markup=False)
-
-    def on_key(self, event: events.Key) -> None:
-        """Take the key."""
-        event.stop()
-        self.dismiss(self._answers.get(event.character or "", ""))
-
-
-def confirm(question: str) -> KeyDialog:
-    """Asks whether to go on: ends with `yes`, or with nothing."""
-    return KeyDialog(f"{question}\n\ny  Yes    any other key  No", {"y": "yes"})
 
 
 def chord(screen: str, first: str) -> tuple[str, dict[str, str]]:

@@ -10,9 +10,9 @@ from textual.binding import BindingType
 from tandem.cli.render.parts import STYLES
 from tandem.cli.review_screen import texts
 from tandem.cli.review_screen.desk import ScreenClient
-from tandem.cli.review_screen.keyboard import bindings, confirm
+from tandem.cli.review_screen.keyboard import bindings
 from tandem.cli.review_screen.review import ReviewScreen
-from tandem.cli.review_screen.screens import ListScreen, host
+from tandem.cli.review_screen.screens import ListScreen, confirm, host
 from tandem.core.visible import visible_line
 from tandem.pool.contract import PoolView, ReviewerList, ReviewerView
 
@@ -76,12 +76,8 @@ class ReviewersScreen(ListScreen):
             await self.attempt(deed, f"{one.name} is ended, and its review is yours.")
             host(self).push_screen(ReviewScreen(desk, one.review_id))
 
-        def answered(yes: str | None) -> None:
-            if yes:
-                self.run_worker(end())
-
         about = f" and take over '{visible_line(one.review_title or one.review_id)}'" if one.review_id else ""
-        host(self).push_screen(confirm(f"End {visible_line(one.name)}{about}?"), answered)
+        confirm(self, f"End {visible_line(one.name)}{about}?", lambda: self.run_worker(end()))
 
     def action_resume(self) -> None:
         """Resume the chosen pool, or all that are paused."""

@@ -351,6 +351,34 @@ class TextDialog(ModalScreen[None]):
         self.query_one("#dialog").focus()
 
 
+class ConfirmDialog(ModalScreen[bool]):
+    """Asks whether to go on, which one key does."""
+
+    def __init__(self, question: str) -> None:
+        super().__init__()
+        self._question = question
+
+    def compose(self) -> ComposeResult:
+        """The question, and what the keys do."""
+        with Vertical(id="dialog"):
+            yield Static(f"{self._question}\n\ny  Yes    any other key  No", markup=False)
+
+    def on_key(self, event: events.Key) -> None:
+        """Take the key."""
+        event.stop()
+        self.dismiss(event.character == "y")
+
+
+def confirm(part: MessagePump, question: str, act: Callable[[], object]) -> None:
+    """Ask whether to go on, and act if so."""
+
+    def answered(yes: bool | None) -> None:  # noqa: FBT001 - as a dialog ends
+        if yes:
+            act()
+
+    host(part).push_screen(ConfirmDialog(question), answered)
+
+
 class LiveScreen(Screen[None]):
     """A screen that is read again whenever something has happened."""
 
