@@ -13,6 +13,7 @@ from tandem.contract.operation import Role
 from tandem.core.clock import MICROSECONDS
 from tandem.errors import Forbidden, InvalidInput, NotClaimant, SelfApproval, StaleClaim, StaleRound
 from tandem.reviews import waiver_rules
+from tandem.reviews.answers import Proposal
 from tandem.reviews.rounds import CounterPatch, Round, left_asked, reset_turn
 from tandem.reviews.rules import Action, Guard, Review, State, Step, step
 from tandem.settings.policy import Policy
@@ -170,21 +171,20 @@ def _stale(review: Review, generation: int) -> StaleClaim:
     )
 
 
-def is_own(names: Names, *, proposer: str, submitter: str, origin: str, author: str, accepted_by: str | None) -> bool:
+def is_own(names: Names, current: Round | Proposal, *, proposer: str, submitter: str) -> bool:
     """Whether a round's content is a caller's own, so that somebody else gives the verdict on it.
 
     A counter-patch had its second pair of eyes when another principal than its author accepted it.
 
     Args:
         names: The caller's.
+        current: The round.
         proposer: Who proposed the review.
         submitter: Who sent the newest content that was no counter-patch.
-        origin: How the round came about.
-        author: Who wrote it.
-        accepted_by: Who accepted it, if it is a counter-patch.
     """
-    seen = origin == COUNTER_PATCH and accepted_by is not None and not names.include(accepted_by)
-    return names.include(proposer) or names.include(submitter) or (names.include(author) and not seen)
+    accepted_by = current.accepted_by
+    seen = current.origin == COUNTER_PATCH and accepted_by is not None and not names.include(accepted_by)
+    return names.include(proposer) or names.include(submitter) or (names.include(current.author) and not seen)
 
 
 def check_not_own(review: Review, names: Names, *, submitter: str, current: Round) -> None:
@@ -200,14 +200,7 @@ def check_not_own(review: Review, names: Names, *, submitter: str, current: Roun
         SelfApproval: They proposed the review or made the round, or it is their counter-patch and no one else is
             known to have accepted it.
     """
-    if is_own(
-        names,
-        proposer=review.proposer_id,
-        submitter=submitter,
-        origin=current.origin,
-        author=current.author,
-        accepted_by=current.accepted_by,
-    ):
+    if is_own(names, current, proposer=review.proposer_id, submitter=submitter):
         raise SelfApproval(
             "No one reviews content that they wrote: let another reviewer, or a person, take it.",
             review_id=review.id,

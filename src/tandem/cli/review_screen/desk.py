@@ -214,15 +214,9 @@ class LoadedReview:
     def is_own(self, person: str) -> bool:
         """Whether the round that is shown is this person's own work, so that the broker takes no verdict from them."""
         shown = self.proposal
-        return is_own(
-            # Where access tokens decide whose a name is, the broker knows better, and refuses.
-            Names.of(person, by_token=False),
-            proposer=shown.proposer_id,
-            submitter=shown.submitter,
-            origin=shown.origin,
-            author=shown.author,
-            accepted_by=shown.accepted_by,
-        )
+        # Where access tokens decide whose a name is, the broker knows better, and refuses.
+        names = Names.of(person, by_token=False)
+        return is_own(names, shown, proposer=shown.proposer_id, submitter=shown.submitter)
 
     def side_of(self, person: str) -> str:
         """The side for which a person's message is."""

@@ -157,15 +157,8 @@ class ReviewView:
     @property
     def is_author(self) -> bool:
         """Whether the person may not give the verdict, because the shown round is their own."""
-        shown, names = self.proposal, self.names
-        return is_own(
-            names,
-            proposer=shown.proposer_id,
-            submitter=shown.submitter,
-            origin=shown.origin,
-            author=shown.author,
-            accepted_by=shown.accepted_by,
-        )
+        shown = self.proposal
+        return is_own(self.names, shown, proposer=shown.proposer_id, submitter=shown.submitter)
 
     def has_role(self, role: str) -> bool:
         """Whether the person's token is for a role."""
