@@ -248,7 +248,7 @@ class Broker:
             ),
             limits=limits,
             measurements=self.measurements,
-            mirrors=MirrorRoutes(self._services, REGISTRY.get("get_base_files"), settings.body_limit_bytes),
+            mirrors=MirrorRoutes(self._services, settings.body_limit_bytes),
             allowed_hosts=(*settings.allowed_hosts, *_addresses(settings), *names),
             trusted_proxies=settings.trusted_proxies,
             body_limit_bytes=settings.body_limit_bytes,

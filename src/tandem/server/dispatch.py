@@ -34,7 +34,7 @@ from tandem.reviews.context import Services
 from tandem.server.authorisation import Authorisation
 from tandem.server.metrics import Durations
 from tandem.store import idempotency
-from tandem.store.context import Replayed, envelope, find_answer, keep_refusal
+from tandem.store.context import Replayed, envelope, keep_refusal
 from tandem.store.jobs import lane
 
 TRACEPARENT: ContextVar[str | None] = ContextVar("traceparent", default=None)
@@ -264,7 +264,7 @@ class Dispatcher:
         self, operation: Operation, request: Request, caller: Caller, key: Key, services: Services
     ) -> CallResult:
         try:
-            earlier = await find_answer(self._services, key)
+            earlier = await self._services.store.read(lambda unit: idempotency.find(unit, key))
             if earlier is not None:
                 return _repeated(earlier, operation, self._services)
             return CallResult(await self._handlers[operation.name](services, caller, request))

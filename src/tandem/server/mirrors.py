@@ -7,16 +7,17 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Final
 
-from tandem.contract.operation import Operation
 from tandem.errors import Forbidden, InvalidInput, NotFound
 from tandem.git import mirror
 from tandem.reviews.context import Services
 from tandem.server.asgi.exchange import Exchange, MethodNotAllowed, read_body
 from tandem.server.asgi.watching import run_watched
+from tandem.server.catalogue import REGISTRY
 
 PREFIX: Final = "/git/"
 _ABOUT, _PACK = "info/refs", "git-upload-pack"
 _QUERY = b"service=git-upload-pack"
+_ROLES = REGISTRY.get("get_base_files").roles
 _NEVER_KEPT = (b"cache-control", b"no-store")
 _MOST_AT_ONCE = 4
 
@@ -24,16 +25,14 @@ _MOST_AT_ONCE = 4
 class MirrorRoutes:
     """Answers git. Who may read a project's rounds may read its mirror."""
 
-    def __init__(self, services: Services, operation: Operation, body_limit_bytes: int) -> None:
+    def __init__(self, services: Services, body_limit_bytes: int) -> None:
         """Make the routes.
 
         Args:
             services: The services.
-            operation: What a caller's token has to be good for.
             body_limit_bytes: The largest request, with and without compression.
         """
         self._services = services
-        self._operation = operation
         self._limit_bytes = body_limit_bytes
         self._places = asyncio.Semaphore(_MOST_AT_ONCE)
 
@@ -67,10 +66,8 @@ class MirrorRoutes:
         access = exchange.access
         if access is None:
             return
-        if access.project not in {None, project} or not self._operation.roles & access.roles:
-            raise Forbidden(
-                f"This token is not for reading the project '{project[:200]}'.", allowed=sorted(self._operation.roles)
-            )
+        if access.project not in {None, project} or not _ROLES & access.roles:
+            raise Forbidden(f"This token is not for reading the project '{project[:200]}'.", allowed=sorted(_ROLES))
 
     async def _folder(self, project: str, wanted: tuple[str, ...]) -> Path:
         projects = self._services.projects

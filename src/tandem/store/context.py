@@ -94,15 +94,6 @@ async def amend(services: Context, caller: Caller, answer: object) -> None:
         await services.store.write(lambda unit: idempotency.amend(unit, key, body), works_on=(key.name,))
 
 
-async def find_answer(services: Context, key: Key) -> str | None:
-    """The envelope that a key was answered with, if it was used before.
-
-    Raises:
-        IdempotencyConflict: It was used with another body.
-    """
-    return await services.store.read(lambda unit: idempotency.find(unit, key))
-
-
 async def keep_refusal(services: Context, key: Key, body: bytes) -> str:
     """Keep the envelope of a refusal, whose transaction came to nothing; the envelope that stands.
 

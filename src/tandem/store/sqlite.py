@@ -12,6 +12,7 @@ import sqlite3
 from contextlib import asynccontextmanager, closing
 from typing import TYPE_CHECKING, Final, Literal
 
+from tandem.core.platforms import make_private
 from tandem.errors import ConfigInvalid, TandemError, Unavailable
 from tandem.store.base import HIDDEN_ERROR, Store, StoreError, StoreStatistics
 from tandem.store.jobs import Intake, outcome_unknown
@@ -199,8 +200,7 @@ def create_private(path: Path) -> None:
     Raises:
         OSError: They cannot be made.
     """
-    if not path.parent.exists():
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_private(str(path.parent))
     # SQLite gives its log and its index the permissions of the database.
     os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
     path.chmod(0o600)

@@ -91,11 +91,8 @@ class Connections:
         while len(self._half_sent) + len(self._idle) + len(self._served) > self._limit:
             self._least_worth(now).drop()
 
-    def receives(self, connection: BrokerProtocol, size: int, *, is_body: bool) -> None:
+    def receives(self, connection: BrokerProtocol, size: int) -> None:
         """A part of a request came that is not all of it."""
-        if is_body and not connection.has_head:
-            connection.has_head = True
-            connection.deadline += self.body_seconds
         connection.held += size
         self._held += size
         while self._held > self.held_bytes:
@@ -138,7 +135,6 @@ class Connections:
         self._half_sent.pop(connection, None)
         self._held -= connection.held
         connection.held = 0
-        connection.has_head = False
 
     def _least_worth(self, now: float) -> BrokerProtocol:
         oldest = next(iter(self._half_sent))
@@ -166,8 +162,7 @@ class BrokerProtocol(HttpToolsProtocol):
 
     Attributes:
         deadline: When the request that is half-sent must be there, by the loop's clock.
-        has_head: Whether its head is there.
-        held: How many bytes of it are.
+        held: How many bytes of it are there.
     """
 
     def __init__(
@@ -180,7 +175,6 @@ class BrokerProtocol(HttpToolsProtocol):
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
         self.deadline = 0.0
-        self.has_head = False
         self.held = 0
         self._all = connections
         self._is_whole = False
@@ -246,7 +240,7 @@ class BrokerProtocol(HttpToolsProtocol):
             self._refuse(_not_http())
         else:
             if not self._is_whole:
-                self._all.receives(self, self._chunk, is_body=not self._is_head)
+                self._all.receives(self, self._chunk)
                 if self._is_head and self.held > HEAD_BYTES:
                     self._refuse(_large_head("head_bytes", HEAD_BYTES, "bytes"))
 
@@ -266,6 +260,7 @@ class BrokerProtocol(HttpToolsProtocol):
                 raise _large_head("head_bytes", HEAD_BYTES, "bytes")
         super().on_headers_complete()
         self._is_head = False
+        self.deadline += self._all.body_seconds
 
     def on_message_complete(self) -> None:
         """All of it is there."""
@@ -348,16 +343,12 @@ class TlsListener:
                     _log.warning("no connection can be taken: %s", error)
                     await asyncio.sleep(_ACCEPT_SECONDS)
                 else:
-                    self._shake_hands(loop, connected)
+                    handshake = loop.create_task(self._make().shake_hands(connected, self._context))
+                    self._handshakes.add(handshake)
+                    handshake.add_done_callback(self._handshakes.discard)
         finally:
             for handshake in self._handshakes:
                 handshake.cancel()
-
-    def _shake_hands(self, loop: asyncio.AbstractEventLoop, connected: socket.socket) -> None:
-        protocol = self._make()
-        handshake = loop.create_task(protocol.shake_hands(connected, self._context))
-        self._handshakes.add(handshake)
-        handshake.add_done_callback(self._handshakes.discard)
 
 
 def _not_http() -> InvalidInput:

@@ -161,14 +161,11 @@ class Tools:
         """The refusal of a name; those of hand-off cycles, which are published with dots, have a code of their own."""
         if self.role != Role.HANDOFF and not is_dotted(name):
             return NotFound(f"There is no tool '{name}' here.", tool=name, allowed=sorted(self._offered))
-        allowed = sorted(operation.name for operation in self.dispatcher.registry if self._answers(operation))
+        # Beside the listed ones, the endpoint of all roles lets hand-offs through, too.
+        allowed = sorted(one.name for one in self.dispatcher.registry if one.over_mcp and self.may(one.name))
         return InvalidTool(
             f"There is no tool '{name}'; details.allowed lists those there are.", tool=name, allowed=allowed
         )
-
-    def _answers(self, operation: Operation) -> bool:
-        """Whether a call here is let through; beside the listed ones, the endpoint of all roles takes hand-offs too."""
-        return operation.over_mcp and self.may(operation.name)
 
     def may(self, name: str) -> bool:
         """Whether the endpoint's role may call an operation."""
