@@ -228,8 +228,8 @@ def _placed(rows: Sequence[Row], waiting: dict[LineRef, list[Row]]) -> Iterator[
     for row in rows:
         yield row
         for spot in row.spots:
-            yield from waiting.pop(spot, ())
-    for left in waiting.values():
+            yield from placed.pop(spot, ())
+    for left in placed.values():
         yield from left
 
 
