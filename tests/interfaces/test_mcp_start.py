@@ -74,7 +74,7 @@ async def test_stopping_at_once_is_clean():
 
 
 def _endpoints() -> McpEndpoints:
-    return McpEndpoints(dispatcher(Toys()), version="1", workflows={BUILT_IN.name: BUILT_IN}, body_limit_bytes=1000)
+    return McpEndpoints(dispatcher(Toys()), version="1", workflows={BUILT_IN.name: BUILT_IN})
 
 
 async def test_stopping_twice_or_unstarted_is_safe():

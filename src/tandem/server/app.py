@@ -106,7 +106,6 @@ class Application:
             dispatcher,
             version=version,
             workflows={BUILT_IN.name: BUILT_IN} if workflows is None else workflows,
-            body_limit_bytes=body_limit_bytes,
             fast_path=fast_path,
         )
         self._pages = pages

@@ -37,7 +37,6 @@ class McpEndpoints:
         *,
         version: str,
         workflows: Mapping[str, Workflow],
-        body_limit_bytes: int,
         fast_path: bool = True,
     ) -> None:
         """Make the endpoints; nothing is imported or started yet.
@@ -46,7 +45,6 @@ class McpEndpoints:
             dispatcher: Runs the operations.
             version: The broker's version, which clients are told.
             workflows: The workflows of hand-off cycles by name; each role gets its prompt.
-            body_limit_bytes: The largest request body.
             fast_path: Whether tool calls are answered without the SDK where possible.
         """
         roles: tuple[str | None, ...] = (None, *MCP_ROLES)
@@ -57,7 +55,6 @@ class McpEndpoints:
             endpoints=self._tools,
             workflows=workflows,
             version=version,
-            body_limit_bytes=body_limit_bytes,
         )
         self.paths = frozenset(self._tools)
         self._stamp = server_stamp(version)

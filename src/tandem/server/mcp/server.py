@@ -5,6 +5,7 @@ Reviews and hand-off cycles are resources: everything about one of them in one J
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -94,7 +95,7 @@ CYCLE = ResourceKind("cycle", "A hand-off cycle: its state, its workflow, and ev
 
 
 def make_managers(
-    *, endpoints: Mapping[str, Tools], workflows: Mapping[str, Workflow], version: str, body_limit_bytes: int
+    *, endpoints: Mapping[str, Tools], workflows: Mapping[str, Workflow], version: str
 ) -> dict[str, StreamableHTTPSessionManager]:
     """One SDK server for each endpoint, without sessions and with event streams.
 
@@ -102,13 +103,13 @@ def make_managers(
         endpoints: The tools of each path.
         workflows: The workflows of hand-off cycles by name.
         version: The broker's version.
-        body_limit_bytes: The largest request body.
     """
     return {
         path: StreamableHTTPSessionManager(
             _Endpoint(tools, tuple(workflows.values())).server(version),
             stateless=True,
-            max_request_body_size=body_limit_bytes,
+            # The body was read already, within the broker's own limit.
+            max_request_body_size=sys.maxsize,
         )
         for path, tools in endpoints.items()
     }
