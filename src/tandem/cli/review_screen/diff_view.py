@@ -197,11 +197,7 @@ def with_findings(
         draft = as_finding(unsent)
         marks = ", ".join([draft.severity, *_kind(draft), "not sent yet"])
         waiting.setdefault(spot, []).extend(_remark("draft", spot, marks, "\n".join(_said(draft)), unsent.draft_id))
-    there = {spot for row in rows for spot in row.spots}
-    placed: dict[LineRef, list[Row]] = {}
-    for spot, below in waiting.items():
-        placed.setdefault(spot if spot in there else LineRef(spot.path, None), []).extend(below)
-    return list(_placed(rows, placed))
+    return list(_placed(rows, waiting))
 
 
 def _finding(one: FindingView, spot: LineRef, settled: GivenSettling | None) -> Iterator[Row]:
@@ -224,7 +220,11 @@ def _said(one: FindingView | GivenFinding) -> list[str]:
     return [one.claim, *failure, *([] if one.suggestion is None else [f"Suggestion:\n{one.suggestion}"])]
 
 
-def _placed(rows: Sequence[Row], waiting: dict[LineRef, list[Row]]) -> Iterator[Row]:
+def _placed(rows: Sequence[Row], waiting: Mapping[LineRef, list[Row]]) -> Iterator[Row]:
+    there = {spot for row in rows for spot in row.spots}
+    placed: dict[LineRef, list[Row]] = {}
+    for spot, below in waiting.items():
+        placed.setdefault(spot if spot in there else LineRef(spot.path, None), []).extend(below)
     for row in rows:
         yield row
         for spot in row.spots:
