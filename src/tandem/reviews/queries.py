@@ -60,8 +60,6 @@ _expired = Statement(
     .order_by(_r.lease_expires_at)
     .limit(bindparam("limit"))
 )
-_of_waiting = (tables.rounds.c.affected_files, tables.rounds.c.path)
-_get_waiting = Statement(select(*_of_waiting).where(*equal(tables.rounds.c, "review_id", "round")))
 _get_round = Statement(select(tables.rounds).where(*equal(tables.rounds.c, "review_id", "round")))
 _rounds = Statement(
     select(tables.rounds).where(tables.rounds.c.review_id == bindparam("review_id")).order_by(tables.rounds.c.round)
@@ -173,6 +171,16 @@ def own_params(names: Names) -> dict[str, str]:
     return {"name": names.own[0], "other_name": names.own[-1], "name_end": names.end}
 
 
+def _claimable(*, held: bool) -> tuple[ColumnElement[bool], ...]:
+    """What reviews have that may be claimed now: those no one holds; or, with `held`, those that have seats free."""
+    return (
+        *((_held, _r.seats_free > 0) if held else (_r.state == State.PENDING.value,)),
+        _r.attention.is_(None),
+        _r.by_checks == 0,
+        or_(_r.not_before.is_(None), _r.not_before <= bindparam("now")),
+    )
+
+
 @cache
 def _queue_head(*, held: bool, project: bool, category: bool, after: bool, skip_locked: bool) -> Statement:
     """The head of the queue that a reviewer may take; on PostgreSQL perhaps passing over what others hold.
@@ -181,13 +189,7 @@ def _queue_head(*, held: bool, project: bool, category: bool, after: bool, skip_
     """
     statement = (
         select(tables.reviews)
-        .where(
-            *((_held, _r.seats_free > 0) if held else (_r.state == State.PENDING.value,)),
-            _r.attention.is_(None),
-            _r.by_checks == 0,
-            or_(_r.not_before.is_(None), _r.not_before <= bindparam("now")),
-            ~IS_OWN,
-        )
+        .where(*_claimable(held=held), ~IS_OWN)
         .order_by(_r.priority, _r.created_at, _r.id)
         .limit(1)
         .with_for_update(skip_locked=skip_locked)
@@ -265,15 +267,9 @@ class Waiting:
 @cache
 def _waiting(*, held: bool) -> Statement:
     return Statement(
-        select(tables.reviews, *_of_waiting)
+        select(tables.reviews, tables.rounds.c.affected_files, tables.rounds.c.path)
         .join(tables.rounds, (tables.rounds.c.review_id == _r.id) & (tables.rounds.c.round == _r.round))
-        .where(
-            _r.project == bindparam("project"),
-            *((_held, _r.seats_free > 0) if held else (_r.state == State.PENDING.value,)),
-            _r.attention.is_(None),
-            _r.by_checks == 0,
-            or_(_r.not_before.is_(None), _r.not_before <= bindparam("now")),
-        )
+        .where(_r.project == bindparam("project"), *_claimable(held=held))
         .order_by(_r.priority, _r.created_at, _r.id)
         .limit(WAITING)
     )
@@ -291,8 +287,8 @@ def list_waiting(unit: Unit, project: str, now_us: int) -> list[Waiting]:
 
 def get_waiting(unit: Unit, review: Review) -> Waiting:
     """A review with the paths that its round changes."""
-    row = unit.one_or_none(_get_waiting, review_id=review.id, round=review.round)
-    return Waiting(review, _paths(*row) if row else frozenset())
+    current = get_round(unit, review.id, review.round)
+    return Waiting(review, _paths(current.affected_files, current.path))
 
 
 def _paths(affected_files: str, path: str | None) -> frozenset[str]:
@@ -339,8 +335,7 @@ def renew(unit: Unit, review: Review, generation: int, lease_expires_at: int) ->
     if any(one.generation == generation for one in beside(review)):
         leases = with_lease(review, generation, lease_expires_at).leases
         return unit.execute(_renew_beside, key=review.id, new_leases=leases) == 1
-    touched = unit.execute(_renew, key=review.id, generation=generation, new_lease=lease_expires_at)
-    return touched == 1
+    return unit.execute(_renew, key=review.id, generation=generation, new_lease=lease_expires_at) == 1
 
 
 def list_expired(unit: Unit, now_us: int, latest_us: int, limit: int) -> list[str]:
@@ -399,8 +394,7 @@ def submitter(unit: Unit, current: Round) -> str:
     """Who sent the content that a round is, or that its accepted counter-patches go back to."""
     if current.origin != COUNTER_PATCH:
         return current.author
-    row = unit.one_or_none(_get_submitter, review_id=current.review_id, before=current.round)
-    return current.author if row is None else str(row[0])
+    return unit.value(_get_submitter, review_id=current.review_id, before=current.round) or current.author
 
 
 def authors(unit: Unit, review: Review, current: Round) -> str:
@@ -415,10 +409,7 @@ def list_approvals(unit: Unit, project: str, digest: str, limit: int) -> list[tu
 
 def find_content(unit: Unit, content_id: str | None) -> str | None:
     """A text from the content store; None for no name."""
-    if content_id is None:
-        return None
-    row = unit.one_or_none(_get_content, id=content_id)
-    return _kept(content_id, row[0] if row else None)
+    return None if content_id is None else _kept(content_id, unit.value(_get_content, id=content_id))
 
 
 def _kept(content_id: str | None, body: str | None) -> str | None:
@@ -494,8 +485,7 @@ def find_message(unit: Unit, review_id: str, message_id: str) -> Message | None:
 
 def find_question(unit: Unit, review_id: str, but: str) -> str | None:
     """The newest question from the side that no one has answered, apart from one."""
-    found = unit.all(_newest_question, review_id=review_id, but=but)
-    return found[0][0] if found else None
+    return unit.value(_newest_question, review_id=review_id, but=but)
 
 
 def find_counter_patch(unit: Unit, review_id: str, counter_patch_id: str) -> CounterPatch | None:

@@ -238,15 +238,14 @@ def count_open(unit: Unit) -> dict[str, tuple[int, int | None]]:
     """How many reviews are in each open state, and when the oldest of them was created."""
     found: dict[str, tuple[int, int | None]] = {}
     for state in _states(OPEN):
-        row = unit.one_or_none(_count_state, state=state, limit=MOST_COUNTED)
-        found[state] = (int(row[0]), row[1]) if row else (0, None)
+        [(count, oldest)] = unit.all(_count_state, state=state, limit=MOST_COUNTED)
+        found[state] = (count, oldest)
     return found
 
 
 def count_attention(unit: Unit) -> int:
     """How many reviews wait for a person."""
-    row = unit.one_or_none(_count_attention, limit=MOST_COUNTED)
-    return int(row[0]) if row else 0
+    return unit.value(_count_attention, limit=MOST_COUNTED)
 
 
 Sort = Literal["queue", "newest", "oldest", "updated"]
@@ -283,7 +282,7 @@ class SearchHit(NamedTuple):
 
     Attributes:
         review: The review.
-        affected_files: Of its current round, as JSON text; None if that is long: `get_files` has it.
+        affected_files: Of its current round, as JSON text; None if that is long: it is read with the round.
         description: Of its current round, if it was asked for and has one.
     """
 
@@ -324,10 +323,6 @@ class Shape:
         """The columns of the order, except a priority that is the same in all rows."""
         return tuple(name for name in _COLUMNS[self.sort] if name not in self.filters)
 
-    def place(self, review: Review) -> Key:
-        """A review's place in this order."""
-        return place_of(review, self.sort)
-
 
 def list_candidates(
     unit: Unit, shape: Shape, *, after: Key | None, limit: int, given: dict[str, Any]
@@ -347,16 +342,8 @@ def list_candidates(
     return [SearchHit(Review(*row[:REVIEW_COLUMNS]), *row[REVIEW_COLUMNS:]) for row in rows]
 
 
-def get_files(unit: Unit, review: Review) -> str:
-    """The affected files of a review's current round, as JSON text."""
-    return unit.value(_files, review_id=review.id, round=review.round) or "[]"
-
-
 # A change may have 80,000 files: of many reviews at once, they would take gigabytes.
 _short_files = case((func.length(_o.affected_files) <= LONG_FILES, _o.affected_files))
-_files = Statement(
-    select(_o.affected_files).where(_o.review_id == bindparam("review_id"), _o.round == bindparam("round"))
-)
 
 
 @cache

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -13,11 +13,12 @@ from tandem.contract.caller import Caller
 from tandem.contract.work import WORK
 from tandem.git.changes import AffectedFile
 from tandem.present.words import PRIORITIES
+from tandem.reviews import queries as reviews
 from tandem.reviews import report_queries as search
 from tandem.reviews import views
 from tandem.reviews.context import Services
 from tandem.reviews.page_contract import FoundReview, SearchPage, SearchReviews
-from tandem.reviews.report_queries import KEYS, Key, SearchHit, Shape
+from tandem.reviews.report_queries import KEYS, Key, SearchHit, Shape, place_of
 from tandem.reviews.rules import Review, State
 from tandem.store import pages
 from tandem.store.base import Unit
@@ -58,22 +59,23 @@ def _find(
     unit: Unit, wanted: SearchReviews, project: str | None, after: Key | None
 ) -> tuple[list[FoundReview], Key | None, int | None]:
     """The found reviews, the place to go on from, and the time at which a limit stopped the search."""
-    words = _words(wanted)
+    words = {*(wanted.text or "").casefold().split()}
     shape, given = _shape(wanted, project)
     found: list[FoundReview] = []
     last: Review | None = None
     read = 0
     for looked, candidate in enumerate(_history(unit, shape, given, after)):
         if last is not None and (looked == REVIEW_LIMIT or read >= TEXT_LIMIT):
-            return found, shape.place(last), last.updated_at if shape.sort == "updated" else last.created_at
-        files: str | None = None
-        if _has_row(wanted, project, candidate.review) and _has_words(words, candidate):
-            files = candidate.affected_files or search.get_files(unit, candidate.review)
+            stopped_us = last.updated_at if shape.sort == "updated" else last.created_at
+            return found, place_of(last, shape.sort), stopped_us
+        review, files = candidate.review, None
+        if _has_row(wanted, project, review) and _has_words(words, candidate):
+            files = candidate.affected_files or reviews.get_round(unit, review.id, review.round).affected_files
         if files is not None and (wanted.path is None or _has_path(wanted.path, views.files_from(files))):
             if len(found) == wanted.limit and last is not None:
-                return found, shape.place(last), None
-            found.append(views.row_as(FoundReview, candidate.review, files=len(orjson.loads(files))))
-        last = candidate.review
+                return found, place_of(last, shape.sort), None
+            found.append(views.row_as(FoundReview, review, files=len(orjson.loads(files))))
+        last = review
         read += len(candidate.description or "") + len(files or "")
     return found, None, None
 
@@ -110,21 +112,19 @@ def _history(unit: Unit, shape: Shape, given: dict[str, Any], after: Key | None)
         yield from piece
         if len(piece) < _PIECE:
             return
-        after = shape.place(piece[-1].review)
+        after = place_of(piece[-1].review, shape.sort)
 
 
-def _has_words(words: tuple[str, ...], candidate: SearchHit) -> bool:
-    """Whether a review, or its description, has all the words."""
-    missing = _missing_words(words, candidate.review)
-    if not missing:
-        return True
-    description = (candidate.description or "").casefold()
+def _has_words(words: Collection[str], candidate: SearchHit) -> bool:
+    """Whether a review's own columns, or its description, have all the words."""
+    review = candidate.review
+    names = (review.id, review.parent_id, review.proposer_id, review.reviewer_id or review.verdict_by)
+    work = (review.intent, *(getattr(review, name) for name in WORK))
+    # A line break is in no word, so that none is found across two columns.
+    whole = "\n".join(part for part in (*names, *work) if part).casefold()
+    missing = [word for word in words if word not in whole]
+    description = (candidate.description or "").casefold() if missing else ""
     return all(word in description for word in missing)
-
-
-def _words(wanted: SearchReviews) -> tuple[str, ...]:
-    """The words to look for, in any case."""
-    return tuple(dict.fromkeys((wanted.text or "").casefold().split()))
 
 
 def _has_row(wanted: SearchReviews, project: str | None, review: Review) -> bool:
@@ -146,12 +146,3 @@ def _has_path(path: str, files: Sequence[AffectedFile]) -> bool:
     """Whether one of the files has a path with this part, before or after the change."""
     part = path.casefold()
     return any(part in file.path.casefold() or part in (file.old_path or "").casefold() for file in files)
-
-
-def _missing_words(words: Sequence[str], review: Review) -> list[str]:
-    """The words that a review's own columns do not have."""
-    names = (review.id, review.parent_id, review.proposer_id, review.reviewer_id or review.verdict_by)
-    work = (review.intent, *(getattr(review, name) for name in WORK))
-    # A line break is in no word, so that none is found across two columns.
-    whole = "\n".join(part for part in (*names, *work) if part).casefold()
-    return [word for word in words if word not in whole]

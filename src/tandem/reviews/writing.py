@@ -21,6 +21,7 @@ from tandem.reviews import tables
 from tandem.reviews.check_rules import CheckRun
 from tandem.reviews.claim_rules import at_work
 from tandem.reviews.finding_rules import Finding
+from tandem.reviews.queries import get_round
 from tandem.reviews.rounds import CounterPatch, Message, Round, Verdict
 from tandem.reviews.rules import VOLATILE, Review, Rollback, taken_back_by
 from tandem.store.base import Unit
@@ -37,11 +38,6 @@ _resolve_message = Statement(
     update(tables.messages)
     .where(tables.messages.c.id == bindparam("key"))
     .values(resolved_by=bindparam("new_resolved_by"))
-)
-_get_changes = Statement(
-    select(tables.rounds.c.changes, tables.rounds.c.path).where(
-        tables.rounds.c.review_id == bindparam("review_id"), tables.rounds.c.round == bindparam("round")
-    )
 )
 
 
@@ -199,23 +195,12 @@ def _write_approval(unit: Unit, before: Review | None, after: Review) -> None:
         unit.put(_delete_approved_paths, key=after.id)
     if after.approved_round is None or after.digest is None:
         return
-    found, path = unit.all(_get_changes, review_id=after.id, round=after.approved_round)[0]
-    unit.put(
-        _insert_approval,
-        project=after.project,
-        digest=after.digest,
-        review_id=after.id,
-        round=after.approved_round,
-    )
-    for change in orjson.loads(found):
-        unit.put(
-            _insert_approved_path,
-            project=after.project,
-            review_id=after.id,
-            round=after.approved_round,
-            kind="change" if path is None else "text",
-            **change,
-        )
+    approved = get_round(unit, after.id, after.approved_round)
+    key = {"project": after.project, "review_id": after.id, "round": after.approved_round}
+    unit.put(_insert_approval, digest=after.digest, **key)
+    kind = "change" if approved.path is None else "text"
+    for change in orjson.loads(approved.changes):
+        unit.put(_insert_approved_path, kind=kind, **key, **change)
 
 
 def _write_contested(unit: Unit, review: Review) -> None:
@@ -223,14 +208,9 @@ def _write_contested(unit: Unit, review: Review) -> None:
     of_round = {"review_id": review.id, "round": review.round}
     if not unit.all(_has_findings, review_id=review.id) or unit.all(_is_contested, **of_round):
         return
-    for change in orjson.loads(unit.all(_get_changes, **of_round)[0][0]):
-        unit.put(
-            _insert_contested,
-            project=review.project,
-            path=change["path"],
-            blob_after=change["blob_after"],
-            **of_round,
-        )
+    for change in orjson.loads(get_round(unit, review.id, review.round).changes):
+        end = {name: change[name] for name in ("path", "blob_after")}
+        unit.put(_insert_contested, project=review.project, **end, **of_round)
 
 
 OPEN_PREFIX = "open:"
