@@ -182,32 +182,9 @@ def is_own(names: Names, current: Round | Proposal, *, proposer: str, submitter:
         proposer: Who proposed the review.
         submitter: Who sent the newest content that was no counter-patch.
     """
-    accepted_by = current.accepted_by
-    seen = current.origin == COUNTER_PATCH and accepted_by is not None and not names.include(accepted_by)
+    by = current.accepted_by
+    seen = current.origin == COUNTER_PATCH and by is not None and not names.include(by)
     return names.include(proposer) or names.include(submitter) or (names.include(current.author) and not seen)
-
-
-def check_not_own(review: Review, names: Names, *, submitter: str, current: Round) -> None:
-    """Refuse a claim of, and a verdict on, content that the caller wrote.
-
-    Args:
-        review: The review.
-        names: The caller's.
-        submitter: Who sent the newest content that was no counter-patch.
-        current: The current round.
-
-    Raises:
-        SelfApproval: They proposed the review or made the round, or it is their counter-patch and no one else is
-            known to have accepted it.
-    """
-    if is_own(names, current, proposer=review.proposer_id, submitter=submitter):
-        raise SelfApproval(
-            "No one reviews content that they wrote: let another reviewer, or a person, take it.",
-            review_id=review.id,
-            reviewer_id=review.reviewer_id,
-            proposer_id=review.proposer_id,
-            author=current.author,
-        )
 
 
 def acceptor(review: Review, patch: CounterPatch, names: Names, stated: str | None) -> str | None:

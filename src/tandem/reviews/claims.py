@@ -136,16 +136,14 @@ def admit(
     if before.attention is not None and not is_at_work and not is_by_person(unit, services, caller, reviewer_id):
         _refuse_agent(before, names, objects=objects)
     _, is_new = would_claim(unit, services, before, caller, reviewer_id)
-    current = reviews.get_round(unit, before.id, before.round)
-    if is_new:
-        # Who approved may come back to object.
-        is_asked = before.needs is not None and not objects and not seats.holds(before, names)
-        if is_asked and services.pool.advises(unit, reviewer_id) is None:
-            # Whether it is a person's is proved with the verdict.
-            seats.check(before, seats.seat_of(unit, services, caller, reviewer_id, is_proved=True), names)
-        submitter = reviews.submitter(unit, current)
-        claims.check_not_own(before, names, submitter=submitter, current=current)
-    return current
+    if not is_new:
+        return reviews.get_round(unit, before.id, before.round)
+    # Who approved may come back to object.
+    is_asked = before.needs is not None and not objects and not seats.holds(before, names)
+    if is_asked and services.pool.advises(unit, reviewer_id) is None:
+        # Whether it is a person's is proved with the verdict.
+        seats.check(before, seats.seat_of(unit, services, caller, reviewer_id, is_proved=True), names)
+    return seats.others_round(unit, before, names)
 
 
 def would_claim(

@@ -371,10 +371,7 @@ def _settler(
             raise InvalidTransition(why, **error.details) from error
     if services.pool.advises(unit, who) is not None:
         raise Forbidden("A reviewer without a vote settles no finding.", reviewer_id=who)
-    current = reviews.get_round(unit, review.id, review.round)
-    submitter = reviews.submitter(unit, current)
-    claims.check_not_own(review, caller.names(who), submitter=submitter, current=current)
-    return who, current
+    return who, seats.others_round(unit, review, caller.names(who))
 
 
 def _check_role(caller: Caller, role: Role) -> None:

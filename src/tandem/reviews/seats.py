@@ -17,7 +17,7 @@ from tandem.bridge.submitted import ORIGIN
 from tandem.contract.access import Names
 from tandem.contract.caller import Caller
 from tandem.core.visible import folded
-from tandem.errors import Forbidden, RequirementMissing
+from tandem.errors import Forbidden, RequirementMissing, SelfApproval
 from tandem.reviews import claim_rules as claims
 from tandem.reviews import finding_queries, grounds, rounds, waiver_rules, writing
 from tandem.reviews import queries as reviews
@@ -81,9 +81,10 @@ def filled(review: Review) -> tuple[Seat, ...]:
     return tuple(Seat(*one) for one in orjson.loads(review.seats or "[]"))
 
 
-def missing(review: Review) -> tuple[Need, ...]:
-    """What a round still needs beside passed checks, in the policy's order."""
-    return _left_with(review)
+def missing(review: Review, *more: Seat) -> tuple[Need, ...]:
+    """What a round still needs beside passed checks, in the policy's order; and would, with more seats taken."""
+    known = review.requirements
+    return () if known is None else _left_of(known, review, *more)
 
 
 def _without(known: Requirements, seats: Sequence[Seat], proposed_by: str | None) -> tuple[Need, ...]:
@@ -268,6 +269,25 @@ def _owns(stated: Iterable[str], name: str) -> tuple[str, ...]:
     return (f"@{own}", *(owner.casefold() for owner, _, person in pairs if folded(person) == own))
 
 
+def others_round(unit: Unit, review: Review, names: Names) -> Round:
+    """The current round of a review, for a claim or a verdict of somebody else than who wrote it.
+
+    Raises:
+        SelfApproval: They proposed the review or made the round, or it is their counter-patch and no one else is
+            known to have accepted it.
+    """
+    current = reviews.get_round(unit, review.id, review.round)
+    if claims.is_own(names, current, proposer=review.proposer_id, submitter=reviews.submitter(unit, current)):
+        raise SelfApproval(
+            "No one reviews content that they wrote: let another reviewer, or a person, take it.",
+            review_id=review.id,
+            reviewer_id=review.reviewer_id,
+            proposer_id=review.proposer_id,
+            author=current.author,
+        )
+    return current
+
+
 def holds(review: Review, names: Names, *, proved: bool = False) -> bool:
     """Whether somebody approved this content already, with the proof of a person or in any way."""
     return any(names.include(one.by) and (one.is_person or not proved) for one in filled(review))
@@ -278,7 +298,7 @@ def gives(review: Review, seat: Seat, names: Names) -> bool:
     left = missing(review)
     if holds(review, names):
         return not left or _proves(review, seat, names)
-    return not left or len(_left_with(review, seat)) < len(left)
+    return not left or len(missing(review, seat)) < len(left)
 
 
 def _proves(review: Review, seat: Seat, names: Names) -> bool:
@@ -306,7 +326,7 @@ def may_join(review: Review, seat: Seat, names: Names) -> bool:
     if not _asks_person(others):
         # What proves a person is said with the verdict: until then a name that is no client's is an agent's.
         seat = seat._replace(is_person=False)
-    return len(_left_with(others, *taking, seat)) < len(_left_with(others, *taking))
+    return len(missing(others, *taking, seat)) < len(missing(others, *taking))
 
 
 def _asks_person(review: Review) -> bool:
@@ -320,7 +340,7 @@ def marked(review: Review) -> Review:
     is_open = review.held and review.at_work is not None and review.ends_as is None
     if is_open and review.needs is None:
         return review._replace(seats_free=int(not claims.voting(claims.at_work(review))))
-    left = _left_with(review, *_taking(review)) if is_open else ()
+    left = missing(review, *_taking(review)) if is_open else ()
     free = sum(not one.word.startswith(_OF_PERSONS) for one in left)
     return review if free == review.seats_free else review._replace(seats_free=free)
 
@@ -329,7 +349,7 @@ def free_for(review: Review, seat: Seat) -> int:
     """How many of a held review's free seats are for reviewers of one kind."""
     taking = _taking(review)
     kinds = [seat] * review.seats_free
-    return len(_left_with(review, *taking)) - len(_left_with(review, *taking, *kinds))
+    return len(missing(review, *taking)) - len(missing(review, *taking, *kinds))
 
 
 def _taking(review: Review) -> tuple[Seat, ...]:
@@ -374,11 +394,6 @@ def check(review: Review, seat: Seat, names: Names) -> None:
     whose = " The broker's setting owners says who the owners are." if is_owners else ""
     proved = f" A person's is, with its proof: tandem review approve {review.id}." if by_person else ""
     raise refused(review, f"{NEEDLESS}{proved}{whose}")
-
-
-def _left_with(review: Review, *more: Seat) -> tuple[Need, ...]:
-    known = review.requirements
-    return () if known is None else _left_of(known, review, *more)
 
 
 def _left_of(known: Requirements, review: Review, *more: Seat) -> tuple[Need, ...]:

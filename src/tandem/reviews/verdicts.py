@@ -235,10 +235,7 @@ def _admit(unit: Unit, review: Review, verdict: str, request: SubmitVerdict, cal
         access=caller.access,
     )
     claims.check_round(review, request.round)
-    current = reviews.get_round(unit, review.id, review.round)
-    submitter = reviews.submitter(unit, current)
-    claims.check_not_own(review, caller.names(reviewer), submitter=submitter, current=current)
-    return reviewer, current
+    return reviewer, seats.others_round(unit, review, caller.names(reviewer))
 
 
 def _decided(

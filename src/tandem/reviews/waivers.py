@@ -239,9 +239,8 @@ def _owed(review: Review, need: str | None) -> Waiver:
 
 
 def _check_may_settle(unit: Unit, caller: Caller, review: Review, waiver: Waiver, seat: seats.Seat) -> None:
-    current = reviews.get_round(unit, review.id, review.round)
     names = caller.names(seat.by)
-    claims.check_not_own(review, names, submitter=reviews.submitter(unit, current), current=current)
+    seats.others_round(unit, review, names)
     if seats.fits(review, waiver.need, seat):
         if not seats.holds(review, names):
             return
