@@ -6,7 +6,7 @@ Unknown fields are refused; so are NUL and lone surrogates.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Final, Literal, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
@@ -65,6 +65,8 @@ RoundNumber = Annotated[int, Field(ge=1, le=LARGEST, description="The round's nu
 # One of which nothing can be seen is none, wherever it is required and wherever it may be left out.
 Reason = Annotated[Text | None, AfterValidator(_reason)]
 OptionalReason = Annotated[Reason, Field(description="Why, in words.")]
+UNLISTED: Final[Any] = Field(json_schema_extra={"unlisted": True})
+"""Of a field that the tools of agents leave out."""
 PageLimit = Annotated[int, Field(ge=1, description="Rows per page, at most 200.")]
 PageToken = Annotated[Token | None, Field(description="`next_page` of the previous page.")]
 WaitFlag = Annotated[bool, Field(description="Wait until there is something new.")]

@@ -10,6 +10,7 @@ from pydantic import Field
 from tandem.contract.access import Subject
 from tandem.contract.request import (
     LARGEST,
+    UNLISTED,
     AttentionFilter,
     FilePath,
     FullText,
@@ -97,10 +98,8 @@ class CreateReview(WriteRequest, Work):  # pyright: ignore[reportGeneralTypeIssu
     ] = None
     base_files: Annotated[
         list[SentBaseFile] | None,
-        Field(
-            description="What base has at the paths that the change touches, for a broker without the repository.",
-            json_schema_extra={"unlisted": True},
-        ),
+        Field(description="What base has at the paths that the change touches, for a broker without the repository."),
+        UNLISTED,
     ] = None
     metadata: Annotated[Metadata | None, Field(description="Further facts for readers, stored as given.")] = None
     proposer_id: Annotated[Name | None, Field(description="Default: the session, else agent_type.")] = None
@@ -184,11 +183,7 @@ class ClaimReview(WriteRequest):
     review_id: Annotated[Id | None, Field(description="Default: the next in the queue.")] = None
     category: Annotated[Category | None, Field(description="Only from the reviews of this kind.")] = None
     take_over: Annotated[
-        bool,
-        Field(
-            description="For people: from a pool's reviewer that holds it, which is ended at once.",
-            json_schema_extra={"unlisted": True},
-        ),
+        bool, Field(description="For people: from a pool's reviewer that holds it, which is ended at once."), UNLISTED
     ] = False
 
 
@@ -258,36 +253,29 @@ class SubmitVerdict(WriteRequest):
     ] = None
     comments: Annotated[
         list[LineComment] | None,
-        Field(
-            max_length=500,
-            description="Findings of `minor`, as older clients give them.",
-            json_schema_extra={"unlisted": True},
-        ),
+        Field(max_length=500, description="Findings of `minor`, as older clients give them."),
+        UNLISTED,
     ] = None
     read_all: Annotated[
         bool,
         Field(
             description="Every file was read to its end: then changes that are asked for only because of findings"
-            " below the project's threshold are stored as approved, with notes.",
-            json_schema_extra={"unlisted": True},
+            " below the project's threshold are stored as approved, with notes."
         ),
+        UNLISTED,
     ] = False
     claim: Annotated[
         bool,
-        Field(
-            description="Claim it for this verdict, as `reviewer_id`; if that is refused, all is as before.",
-            json_schema_extra={"unlisted": True},
-        ),
+        Field(description="Claim it for this verdict, as `reviewer_id`; if that is refused, all is as before."),
+        UNLISTED,
     ] = False
     claim_generation: Annotated[Generation | None, Field(description="The claim's number, from `claim_review`.")] = None
     reviewer_id: Annotated[Name | None, Field(description="Who reviews; needed without `claim_generation`.")] = None
     round: Annotated[RoundNumber | None, Field(description="Default: the round you claimed.")] = None
     proof: Annotated[
         Proof | None,
-        Field(
-            description="What a command sealed that a person has run; a policy may ask for a person's approval.",
-            json_schema_extra={"unlisted": True},
-        ),
+        Field(description="What a command sealed that a person has run; a policy may ask for a person's approval."),
+        UNLISTED,
     ] = None
 
 
