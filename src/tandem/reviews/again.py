@@ -305,7 +305,7 @@ async def found(
         return listed, {one.identity for one, stands in same if not stands}
 
     listed, settled = await services.store.read(look)
-    known = _Known(change, blobs, {one.identity[1:]: one for one, _ in reversed(listed)})
+    origins = {one.identity[1:]: one for one, _ in reversed(listed)}
     standing = [one for one, stands in listed if stands and one.identity not in settled]
     # Of one that went on to other reviews the newest counts.
     others = (one for one in standing if one.file not in change.binary)
@@ -319,7 +319,7 @@ async def found(
         for one in standing:
             if one is whole.get(one.identity, one):
                 key = one.identity[1:]
-                at = known.places(one, were.get((one.review_id, one.round)))
+                at = _now(one, origins[key], were.get((one.review_id, one.round)), change, blobs)
                 placed |= {(key, here.file): (one.id, here) for here in at if (key, here.file) not in upheld}
         again: dict[str, tuple[Place, ...]] = {}
         for name, here in placed.values():
@@ -329,18 +329,11 @@ async def found(
     return await asyncio.to_thread(place)
 
 
-class _Known(NamedTuple):
-    """A change, its files by their blobs, and each finding as it was found first."""
-
-    change: Made
-    blobs: Mapping[str, str]
-    origins: Mapping[tuple[object, ...], Finding]
-
-    def places(self, one: Finding, was: Made | None) -> list[Place]:
-        """Where a finding stands in the change; `was` is the change that it was found on, where all of it was meant."""
-        if one.file in self.change.binary:
-            return [Place(one.file, None, None, changed=True)]
-        found = places_of(one, self.origins[one.identity[1:]], self.change) if one.line is not None else []
-        if found or _is_of_lines(one):
-            return found
-        return [] if was is None else _whole(one, was, self.change, self.blobs)
+def _now(one: Finding, origin: Finding, was: Made | None, change: Made, blobs: Mapping[str, str]) -> list[Place]:
+    """Where a finding stands in a change; `was` is the change that it was found on, where all of it was meant."""
+    if one.file in change.binary:
+        return [Place(one.file, None, None, changed=True)]
+    found = places_of(one, origin, change) if one.line is not None else []
+    if found or _is_of_lines(one):
+        return found
+    return [] if was is None else _whole(one, was, change, blobs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -23,6 +24,7 @@ from tandem.contract.operation import (
 )
 from tandem.contract.request import (
     LARGEST,
+    UNLISTED,
     FilePath,
     FullText,
     Generation,
@@ -49,7 +51,7 @@ from tandem.errors import (
     StaleClaim,
 )
 from tandem.present.shape import Shown
-from tandem.reviews.finding_rules import Answer, Finding, Settling, blocks, severity_of
+from tandem.reviews.finding_rules import ANSWERS, Answer, Finding, Settling, blocks, severity_of
 from tandem.reviews.rules import Review
 
 _Line = Annotated[int, Field(ge=1, le=LARGEST)]
@@ -119,10 +121,8 @@ class ListFindings(ProjectRequest):
     round: Annotated[int | None, Field(ge=1, le=LARGEST, description="Their places in this round.")] = None
     at: Annotated[
         Token | None,
-        Field(
-            description="Their places in the files of this branch or commit, as after landing.",
-            json_schema_extra={"unlisted": True},
-        ),
+        Field(description="Their places in the files of this branch or commit, as after landing."),
+        UNLISTED,
     ] = None
     limit: PageLimit = 50
     page: PageToken = None
@@ -280,6 +280,16 @@ def view(finding: Finding, threshold: str, place: PlaceView | None = None) -> Fi
         blocking=blocks(finding, threshold),
         pre_existing=bool(finding.pre_existing),
         place=place,
+    )
+
+
+def counted(findings: Collection[Finding], threshold: str) -> FindingCounts:
+    """The numbers that every interface says."""
+    return FindingCounts(
+        total=len(findings),
+        open=sum(one.is_open for one in findings),
+        blocking=sum(blocks(one, threshold) for one in findings),
+        answered=sum(one.state in ANSWERS for one in findings),
     )
 
 

@@ -318,26 +318,6 @@ def keeping_back(review_id: str, found: Sequence[Finding]) -> OpenFindings:
     )
 
 
-class Counts(NamedTuple):
-    """How many findings a review has, of which kinds."""
-
-    total: int
-    open: int
-    blocking: int
-    answered: int
-
-
-def counted(findings: Iterable[Finding], threshold: str) -> Counts:
-    """The numbers that every interface says."""
-    known = list(findings)
-    return Counts(
-        len(known),
-        sum(one.is_open for one in known),
-        sum(blocks(one, threshold) for one in known),
-        sum(one.state in ANSWERS for one in known),
-    )
-
-
 def headline(found: Sequence[Any], counts: Any = None) -> str:
     """How many there are: `4 findings: 1 verified, 3 open (2 keep the approval back)`.
 

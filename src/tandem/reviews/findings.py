@@ -17,13 +17,13 @@ from tandem.reviews.context import Services, is_by_person, threshold_of
 from tandem.reviews.finding_contract import (
     AnswerFinding,
     FindingAnswered,
-    FindingCounts,
     FindingPage,
     FindingView,
     GivenFinding,
     GivenSettling,
     ListFindings,
     PlaceView,
+    counted,
     new_finding,
     view,
 )
@@ -80,16 +80,12 @@ def ruled(
     known = {one.id: one for one in finding_queries.list_of_review(unit, review.id)}
     current = reviews.get_round(unit, review.id, review.round)
     by = reviews.authors(unit, review, current)
-    if (profile := services.pool.advises(unit, given.reviewer_id)) is not None:
-        known = {name: one for name, one in known.items() if one.source == ADVICE}
-        new = [
-            _made(unit, review, given, one, at, is_person=False, written_by=by) for at, one in enumerate(prepared.found)
-        ]
-        return _advised(known, review, current, caller, request, given, new, profile)
-    changed = _answered(known, review, current, caller, request, given, is_person=is_person)
     new = [
         _made(unit, review, given, one, at, is_person=is_person, written_by=by) for at, one in enumerate(prepared.found)
     ]
+    if (profile := services.pool.advises(unit, given.reviewer_id)) is not None:
+        return _advised(known, review, current, caller, request, given, new, profile)
+    changed = _answered(known, review, current, caller, request, given, is_person=is_person)
     asks = given.verdict == "changes_requested"
     refuses = is_person and given.verdict in ("changes_requested", "rejected")
     if refuses and not any(blocks(one, threshold) for one in (*changed.values(), *new)):
@@ -131,6 +127,7 @@ def _advised(
     """What the verdict of a reviewer without a vote comes to: its findings, and answers to those of its like."""
     if request.counter_patch is not None:
         raise InvalidInput("A reviewer without a vote offers no counter-patch.", field="counter_patch")
+    known = {name: one for name, one in known.items() if one.source == ADVICE}
     answers = [one for one in request.answers or () if one.finding_id in known]
     said = request.model_copy(update={"answers": answers})
     changed = _answered(known, review, current, caller, said, given, is_person=False)
@@ -329,7 +326,7 @@ async def answer_finding(services: Services, caller: Caller, request: AnswerFind
             rows=Rows(findings=(found,)),
         )
         written = written if is_answer else seats.go_on(unit, services, written, now)
-        counts = FindingCounts(*finding_rules.counted(known.values(), threshold))
+        counts = counted(known.values(), threshold)
         return views.answer(
             FindingAnswered, services.waits, unit, written, finding_id=found.id, state=found.state, counts=counts
         )
@@ -433,7 +430,7 @@ async def list_findings(services: Services, caller: Caller, request: ListFinding
     known, counts = await services.store.read(work), None
     found = known.findings
     if known.review is not None:
-        counts = FindingCounts(*finding_rules.counted(found, known.threshold))
+        counts = counted(found, known.threshold)
         found = [one for one in found if (one.seq, one.position) > place and (request.status == "all" or one.is_open)]
     listed, following = pages.cut(services, found, request.limit, lambda one: (one.seq, one.position))
     if request.status == "blocking":

@@ -148,7 +148,8 @@ async def _unchanged(services: Services, review_id: str, spots: list[Spot], earl
 
     Git may tell otherwise of lines that were moved when it is asked the other way round: what readers see counts, too.
     """
-    old = await places.unchanged_since(services, review_id, spots, earlier)
+    found = await places.places(services, review_id, spots, earlier)
+    old = frozenset(name for name, place in found.items() if place.changed is False)
     if not old:
         return old
 

@@ -112,16 +112,6 @@ async def excerpts(services: Services, review_id: str, spots: Iterable[Spot], ar
     return found or {}
 
 
-async def unchanged_since(services: Services, review_id: str, spots: Iterable[Spot], earlier: int) -> frozenset[str]:
-    """Ids of the spots whose lines were the same in an earlier round; in doubt, one is not among them.
-
-    Raises:
-        NotFound: There is no such review or round.
-    """
-    found = await places(services, review_id, spots, earlier)
-    return frozenset(name for name, place in found.items() if place.changed is False)
-
-
 async def _looked_at(
     services: Services, review_id: str, numbers: set[int], work: Callable[[Repository, Mapping[int, Version]], T]
 ) -> T | None:

@@ -13,14 +13,14 @@ from tandem.contract.answer import shown
 from tandem.core.clock import isoformat
 from tandem.git.changes import AffectedFile
 from tandem.present.words import PRIORITIES
-from tandem.reviews import checks, finding_queries, finding_rules, grounds, seats, waiver_rules
+from tandem.reviews import checks, finding_queries, grounds, seats, waiver_rules
 from tandem.reviews import queries as reviews
 from tandem.reviews import report_queries as reports
 from tandem.reviews.answers import CounterPatchView, EventView, Proposal, ReviewRow, ReviewStatus
 from tandem.reviews.check_rules import DOUBTFUL, FAILED, PASSED, PENDING
 from tandem.reviews.claim_rules import beside
 from tandem.reviews.context import Services, threshold_of, why_none
-from tandem.reviews.finding_contract import FindingCounts
+from tandem.reviews.finding_contract import FindingCounts, counted
 from tandem.reviews.queries import RoundContent
 from tandem.reviews.reviewer_contract import NoReviewer
 from tandem.reviews.rounds import CounterPatch
@@ -203,7 +203,7 @@ def _counts(unit: Unit, services: Services, review: Review) -> FindingCounts | N
     known = finding_queries.list_of_review(unit, review.id)
     if not known:
         return None
-    return FindingCounts(*finding_rules.counted(known, threshold_of(unit, services, review.project, review)))
+    return counted(known, threshold_of(unit, services, review.project, review))
 
 
 def row(review: Review) -> ReviewRow:
