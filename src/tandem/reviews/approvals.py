@@ -292,7 +292,4 @@ def _covers(chosen: Sequence[Approval]) -> dict[str, Cover]:
 
 def inverse(changes: Sequence[Change]) -> list[Change]:
     """The changes that take these back."""
-    return [
-        Change(change.path, change.mode_after, change.blob_after, change.mode_before, change.blob_before)
-        for change in changes
-    ]
+    return [Change(*end_of(change), *start_of(change)[1:]) for change in changes]

@@ -39,6 +39,7 @@ LOG_BYTES = 64_000
 """How much of what a check wrote is kept: its end."""
 _REASON_LENGTH = 2_000
 _MOST_SECONDS = 1_000_000
+_ObjectId = Annotated[str, Field(pattern=r"^[0-9a-f]{40}([0-9a-f]{24})?$")]
 _OptionalRound = Annotated[RoundNumber | None, Field(description="Default: the current round.")]
 _CheckName = Annotated[Name, Field(description="The check, as `checks.toml` names it.")]
 
@@ -99,14 +100,8 @@ class ReportCheck(WriteRequest):
         Literal["queued", "running", "passed", "failed", "timeout", "error", "skipped"],
         Field(description="`running` to begin, `queued` to give it back, else how it ended."),
     ]
-    tree: Annotated[
-        str | None,
-        Field(pattern=r"^[0-9a-f]{40}([0-9a-f]{24})?$", description="The git tree that it runs on, once it is known."),
-    ] = None
-    commit: Annotated[
-        str | None,
-        Field(pattern=r"^[0-9a-f]{40}([0-9a-f]{24})?$", description="The commit of that tree; goes with `tree`."),
-    ] = None
+    tree: Annotated[_ObjectId | None, Field(description="The git tree that it runs on, once it is known.")] = None
+    commit: Annotated[_ObjectId | None, Field(description="The commit of that tree; goes with `tree`.")] = None
     exit_status: Annotated[
         int | None, Field(ge=-(2**31), le=2**31 - 1, description="The program's, or minus the number of a signal.")
     ] = None

@@ -13,6 +13,7 @@ from tandem.reviews import contents, seats, views, writing
 from tandem.reviews import queries as reviews
 from tandem.reviews.answers import Discussion, DiscussionEntry, MessageSent
 from tandem.reviews.context import Services, is_by_person
+from tandem.reviews.finding_queries import BEFORE_ALL
 from tandem.reviews.finding_rules import Finding
 from tandem.reviews.requests import AddMessage, GetDiscussion
 from tandem.reviews.rounds import CounterPatch, Message, Verdict, check_turn, record_speaker
@@ -23,7 +24,6 @@ from tandem.store.base import Unit
 from tandem.store.context import transact
 from tandem.store.event import EventKind
 
-_BEFORE_ALL = (0, -2)
 _PROPOSERS = "That is what the proposer does next; you have nothing to do for it."
 
 
@@ -183,7 +183,7 @@ async def get_discussion(services: Services, _caller: Caller, request: GetDiscus
         InvalidInput: The page token is none of ours.
     """
     pages.check_limit(services, request.limit)
-    after = pages.decode(services, request.page, int, int) if request.page else _BEFORE_ALL
+    after = pages.decode(services, request.page, int, int) if request.page else BEFORE_ALL
 
     def work(unit: Unit) -> Discussion:
         review = reviews.get(unit, request.review_id, request.project)
@@ -199,7 +199,7 @@ def read_page(
     *,
     limit: int,
     round_number: int | None = None,
-    after: tuple[int, int] = _BEFORE_ALL,
+    after: tuple[int, int] = BEFORE_ALL,
 ) -> Discussion:
     """A page of a review's discussion, read in the unit; from the beginning unless it goes on after a place."""
     found = reviews.list_entries(unit, review.id, round_number=round_number, after=after, limit=limit + 1)

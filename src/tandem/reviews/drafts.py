@@ -70,9 +70,8 @@ async def save_draft(services: Services, caller: Caller, request: SaveDraft) -> 
         TooLarge: The text is too long, or they are too many.
     """
     contents.check_severity(request.severity, "severity")
-    contents.check_text(services, "body", request.body)
-    contents.check_text(services, "failure", request.failure)
-    contents.check_text(services, "suggestion", request.suggestion)
+    for name in ("body", "failure", "suggestion"):
+        contents.check_text(services, name, getattr(request, name))
     texts = (request.body, *((request.category, request.failure) if request.kind == "finding" else ()))
     if all(is_blank(text or "") for text in texts) and (request.kind != "finding" or request.suggestion is None):
         raise InvalidInput("Nothing is written in the draft; give it a text.", field="body")

@@ -135,6 +135,7 @@ def _still_left(count: int) -> Statement:
 
 
 BEFORE_ALL: Final = (0, -2)
+"""A place, by event and position, before that of any entry of a discussion."""
 _MOST: Final = 10_000
 """So many findings of other reviews on one content are read. With more it is refused, as none may be left out."""
 

@@ -79,12 +79,6 @@ def given_in(services: Services, request: SubmitVerdict) -> dict[str, GivenFindi
     return found
 
 
-def is_plain(services: Services, request: SubmitVerdict) -> bool:
-    """Whether nothing need be known of lines for a verdict, unless its project has findings."""
-    brings = request.findings or request.comments or request.verdict not in _SAYS_NO_MORE
-    return not (brings or services.has_findings.is_set())
-
-
 async def prepare(services: Services, request: SubmitVerdict) -> Prepared:
     """What a verdict finds, with what git says of its places, and what else its lines bring; before any transaction.
 
@@ -93,13 +87,14 @@ async def prepare(services: Services, request: SubmitVerdict) -> Prepared:
             another run.
     """
     found = given_in(services, request)
-    if is_plain(services, request):
+    is_plain = not found and request.verdict in _SAYS_NO_MORE
+    if is_plain and not services.has_findings.is_set():
         return Prepared()
 
     def look(unit: Unit) -> tuple[Round, int | None, bool, str | None] | None:
         review = reviews.get(unit, request.review_id, request.project)
         has_any = finding_queries.has_any(unit, review.project)
-        if not has_any and not found and request.verdict in _SAYS_NO_MORE:
+        if is_plain and not has_any:
             return None
         number = request.round or review.round
         decided = (one for one, verdict in reviews.list_verdicts(unit, review.id) if verdict != "comment")

@@ -160,12 +160,8 @@ async def get_proposal(services: Services, _caller: Caller, request: GetProposal
         NotFound: There is no such review or round.
         InvalidInput: The earlier round is not earlier.
     """
-
-    def work(unit: Unit) -> tuple[Proposal, Since, str | None]:
-        _, shown, since, ground = _content(unit, services, request)
-        return shown, since, ground
-
-    return await _completed(services, request.files, *await services.store.read(work))
+    _, shown, since, ground = await services.store.read(lambda unit: _content(unit, services, request))
+    return await _completed(services, request.files, shown, since, ground)
 
 
 async def get_review(services: Services, caller: Caller, request: GetReview) -> FullReview:

@@ -89,7 +89,7 @@ async def _submit(services: Services, caller: Caller, request: SubmitVerdict) ->
     new_id = services.clock.new_id
     verdict_id, patch_id = new_id("vd"), new_id("cp") if facts else None
     prepared = await given_by.prepare(services, request)
-    is_proved = await _is_proved(services, caller, request)
+    proved = await is_proved(services, caller, request.proof, proof.verdict_facts(request.model_dump()))
 
     def work(unit: Unit) -> VerdictGiven:
         for participant in services.participants:
@@ -111,14 +111,15 @@ async def _submit(services: Services, caller: Caller, request: SubmitVerdict) ->
         written = writing.change_review(
             unit,
             before,
-            _decided(unit, services, caller, before, given, ruling, is_last=is_last, is_proved=is_proved),
+            _decided(unit, services, caller, before, given, ruling, is_last=is_last, is_proved=proved),
             actor=reviewer,
             kind=EventKind.VERDICT_COMMENT if verdict == COMMENT else EventKind.VERDICT_SUBMITTED,
-            data=_facts(given, current, ruling) | _proved(caller, is_proved=is_proved),
+            data=_facts(given, current, ruling) | _proved(caller, is_proved=proved),
             rows=Rows(verdict=given, findings=ruling.findings),
         )
         if verdict != COMMENT:
-            tell(unit, services, Decision(own, current, verdict, reviewer, now, _stands(written, verdict)))
+            stands = verdict != APPROVED or written.state == State.APPROVED
+            tell(unit, services, Decision(own, current, verdict, reviewer, now, stands))
         written = seats.go_on(unit, services, written, given.created_at) if ruling.looked else written
         if facts is not None and patch_id is not None:
             written = counter_patches.offer(unit, written, given, current, facts, patch_id, caller.agent)
@@ -132,11 +133,6 @@ async def _submit(services: Services, caller: Caller, request: SubmitVerdict) ->
 def _proved(caller: Caller, *, is_proved: bool) -> dict[str, str]:
     """How it is known that a person decided, for the log."""
     return {"proved_by": "page" if caller.is_page else "command"} if is_proved else {}
-
-
-def _stands(review: Review, verdict: str) -> bool:
-    """Whether a verdict decides the review it left."""
-    return verdict != APPROVED or review.state == State.APPROVED
 
 
 def _claimed(
@@ -156,10 +152,6 @@ def _own(review: Review, caller: Caller, request: SubmitVerdict) -> Review:
     access = caller.access
     named = request.reviewer_id or (None if access is None or access.is_owner else access.name)
     return claims.seen_by(review, request.claim_generation, named)
-
-
-async def _is_proved(services: Services, caller: Caller, request: SubmitVerdict) -> bool:
-    return await is_proved(services, caller, request.proof, proof.verdict_facts(request.model_dump()))
 
 
 def _seated(

@@ -7,10 +7,8 @@ that units on PostgreSQL cannot wait for each other in a circle.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from functools import cache
-from operator import attrgetter
 from typing import Any, Final, NamedTuple, cast
 
 import orjson
@@ -158,13 +156,7 @@ def _as_json(part: Any) -> Any:
 def _as_row(record: Any) -> dict[str, Any]:
     if isinstance(record, tuple):
         return cast("Any", record)._asdict()
-    names, values = _columns(record.__class__)
-    return dict(zip(names, values(record), strict=True))
-
-
-@cache
-def _columns(kind: type[Any]) -> tuple[tuple[str, ...], Callable[[Any], tuple[Any, ...]]]:
-    return kind.__slots__, attrgetter(*kind.__slots__)
+    return {name: getattr(record, name) for name in record.__slots__}
 
 
 def _each(part: Any) -> list[Any]:
@@ -172,8 +164,6 @@ def _each(part: Any) -> list[Any]:
 
 
 def _write_rows(unit: Unit, found: Mapping[str, Any]) -> None:
-    if not found:
-        return
     for name, statement in _INSERTS.items():
         for row in _each(found[name]) if name in found else ():
             unit.put(statement, **row)
