@@ -8,11 +8,11 @@ from typing import Final, NamedTuple
 
 import orjson
 
+from tandem.core.clock import MICROSECONDS
 from tandem.git.ground import Ground
 from tandem.settings.checks import FILE, CheckDefinition, Standing
 
-_MICROSECONDS = 1_000_000
-_LATE_US = 120 * _MICROSECONDS
+_LATE_US = 120 * MICROSECONDS
 """How much longer than it may take a check counts as running, although no one has reported its end."""
 
 
@@ -100,7 +100,7 @@ class CheckRun(NamedTuple):
     def is_lost(self, now_us: int) -> bool:
         """Whether who ran it must have ended without a word."""
         setup = orjson.loads(self.setup)["timeout_seconds"] if self.setup else 0
-        latest = (self.started_at or 0) + (self.timeout_seconds + setup) * _MICROSECONDS + _LATE_US
+        latest = (self.started_at or 0) + (self.timeout_seconds + setup) * MICROSECONDS + _LATE_US
         return self.status == CheckStatus.RUNNING and now_us > latest
 
 

@@ -12,6 +12,7 @@ import orjson
 
 from tandem.contract.answer import shown
 from tandem.contract.caller import Caller
+from tandem.core.clock import MICROSECONDS
 from tandem.errors import Forbidden, InvalidInput, InvalidTransition, NotFound, StaleClaim
 from tandem.git.ground import Ground
 from tandem.reviews import contents, findings_of_checks, grounds, seats, writing
@@ -37,7 +38,6 @@ from tandem.store.context import look_or_wait, transact
 from tandem.store.event import EventKind
 
 _MOST_UNFINISHED = 100
-_MICROSECONDS = 1_000_000
 _BROKER = "broker"
 _GONE = "The file is trusted now, or no longer names this check."
 _AGAIN = "It was asked for again."
@@ -298,7 +298,7 @@ def _view(run: CheckRun, doubts: grounds.Doubts | None) -> CheckView:
         required=bool(run.required),
         command=tuple(orjson.loads(run.command)),
         setup=CheckSetup(**setup) if setup else None,
-        seconds=None if run.duration_us is None else run.duration_us / _MICROSECONDS,
+        seconds=None if run.duration_us is None else run.duration_us / MICROSECONDS,
         has_log=run.log_id is not None,
         commit=ground and ground.commit,
         branch=ground and ground.branch,
@@ -398,7 +398,7 @@ def _ended(
         # Given back, it is still asked for again, if it was.
         reason=before.reason if given_back else request.reason,
         exit_status=request.exit_status,
-        duration_us=None if request.seconds is None else round(request.seconds * _MICROSECONDS),
+        duration_us=None if request.seconds is None else round(request.seconds * MICROSECONDS),
         log_id=ledger.keep_content(unit, request.log or None),
         finished_at=None if given_back else now,
     )
@@ -431,7 +431,7 @@ def _noted(
         data |= {"tree": after.tree, "runner": after.runner}
     else:
         kind = EventKind.CHECK_FINISHED
-        seconds = None if after.duration_us is None else after.duration_us / _MICROSECONDS
+        seconds = None if after.duration_us is None else after.duration_us / MICROSECONDS
         data |= {"reason": after.reason, "exit_status": after.exit_status, "seconds": seconds}
     _write(unit, services, review, writing.Rows(checks=(after,), findings=found), actor, kind, data, now)
     return after

@@ -275,12 +275,12 @@ def _claim(services: Services, unit: Unit, review: Review, now: _Now) -> Claim:
 
 async def _applies_to_head(services: Services, project: str, current: Round) -> bool | None:
     """Whether the round still fits what the project has now; None where no one can tell."""
-    repository, mirror = await services.projects.repository(project, contents.HEAD), services.projects.mirror(project)
+    repository, mirror = await services.projects.repository(project, grounds.HEAD), services.projects.mirror(project)
     if repository is None or (mirror is not None and mirror.problem is not None):
         return None
     try:
         async with services.validations:
-            return await asyncio.to_thread(lambda: repository.applies_to(current.entries(), contents.HEAD))
+            return await asyncio.to_thread(lambda: repository.applies_to(current.entries(), grounds.HEAD))
     except TandemError as error:
         # The claim stands; that git cannot say is no reason to take it back.
         _log.warning("cannot tell whether the claim applies to HEAD: %s", error.message)

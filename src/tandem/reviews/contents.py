@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from tandem.core.recent import Recent
 from tandem.errors import InvalidInput, TandemError, TooLarge
 from tandem.git import base_files
 from tandem.git.base_files import BaseFile
@@ -36,7 +37,6 @@ from tandem.settings import checks
 from tandem.settings.config import user_file
 from tandem.store.base import Unit
 
-HEAD = "HEAD"
 _DIFF_LIMIT = "diff_limit_bytes"
 _DRAWN_TIMES = 4
 """A drawn diff may be this many times the limit of a sent one: a rename is short when sent, long when drawn."""
@@ -316,7 +316,7 @@ async def _repository(services: Services, project: str, base: str | None, sent: 
         Unavailable: It is needed, and was not fetched.
     """
     # Changes stand on the newest commits that there are, on any base.
-    repository = await services.projects.repository(project, base or HEAD, HEAD)
+    repository = await services.projects.repository(project, base or grounds.HEAD, grounds.HEAD)
     mirror = services.projects.mirror(project)
     if repository is not None:
         return repository
@@ -346,7 +346,7 @@ async def repository_of(services: Services, project: str, *rounds: Round) -> Asy
     """
     repository = await services.projects.repository(project, *(one.base_commit for one in rounds))
     names = {one.base_commit for one in rounds if one.base_files_id is not None}
-    if not names or (repository is not None and await asyncio.to_thread(_has_all, repository, names)):
+    if not names or (repository is not None and await asyncio.to_thread(lambda: all(map(repository.has_base, names)))):
         yield repository
         return
 
@@ -361,10 +361,6 @@ async def repository_of(services: Services, project: str, *rounds: Round) -> Asy
     with ExitStack() as stack:
         opened = Repository.of_files(await services.store.read(look), services.projects.git)
         yield await asyncio.to_thread(stack.enter_context, opened)
-
-
-def _has_all(repository: Repository, names: Iterable[str | None]) -> bool:
-    return all(repository.has_base(name) for name in names)
 
 
 async def _with_checks(
@@ -463,35 +459,32 @@ async def of_tips(services: Services, project: str, branches: Iterable[str]) -> 
 async def asked_by_now(services: Services, project: str) -> grounds.Asked:
     """What the gate would be asked by now about changes of a project, as far as its policies can be read."""
     known = await services.store.read(lambda unit: grounds.base_branches(unit, services, project).names)
-    found = await of_tips(services, project, known or (HEAD,))
+    found = await of_tips(services, project, known or (grounds.HEAD,))
     return grounds.Asked(policies={name: one.policy for name, one in found.items() if one is not _ANYTHING})
 
 
-_TIPS = 100
-_known_tips: dict[tuple[str, str], OfTip] = {}
+_known_tips = Recent[tuple[str, str], OfTip](100, lambda _: 1)
 """By repository and commit, which never changes."""
 
 
 def _of_tip(repository: Repository, tip: str) -> OfTip:
     key = (str(repository.root), tip)
-    if key not in _known_tips:
+    if (known := _known_tips.get(key)) is not None:
+        return known
 
-        def read(path: str) -> bytes | None:
-            try:
-                return repository.file_of_round(RoundPatch(tip, None, ()), path, after=False)
-            except InvalidInput:
-                # A link or a submodule in its place: no file that can be read, and its correction must stay possible.
-                return b"\0"
+    def read(path: str) -> bytes | None:
+        try:
+            return repository.file_of_round(RoundPatch(tip, None, ()), path, after=False)
+        except InvalidInput:
+            # A link or a submodule in its place: no file that can be read, and its correction must stay possible.
+            return b"\0"
 
-        policy = read(POLICY_FILE)
-        owners = map(read, PLACES if policy is not None and b"owner" in policy else ())
-        rules = (
-            None if policy is None else grounds.Rules(policy, next((one for one in owners if one is not None), None))
-        )
-        if len(_known_tips) >= _TIPS:
-            _known_tips.clear()
-        _known_tips[key] = OfTip(read(checks.FILE), rules)
-    return _known_tips[key]
+    policy = read(POLICY_FILE)
+    owners = map(read, PLACES if policy is not None and b"owner" in policy else ())
+    rules = None if policy is None else grounds.Rules(policy, next((one for one in owners if one is not None), None))
+    found = OfTip(read(checks.FILE), rules)
+    _known_tips.put(key, found)
+    return found
 
 
 def _planned_by(file: bytes, repository: Repository, paths: Sequence[str]) -> Checks:

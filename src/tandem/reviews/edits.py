@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 
+from tandem.core.hashes import hex_digest
 from tandem.errors import NotFound
 from tandem.reviews.finding_contract import FindingView
 from tandem.reviews.finding_rules import OPEN
@@ -56,7 +56,7 @@ class Editable:
 
 def digest(text: str) -> str:
     """What tells one content of a field from another."""
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST_DIGITS]
+    return hex_digest(text.encode("utf-8", "surrogatepass"))[:_DIGEST_DIGITS]
 
 
 async def opened(ask: Lines, paths: Iterable[str], suggested: Iterable[FindingView] = ()) -> list[Editable]:

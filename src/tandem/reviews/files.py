@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from base64 import b64encode
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from tandem.contract.caller import Caller
+from tandem.core.hashes import hex_digest
 from tandem.errors import InvalidInput, NotFound
 from tandem.git.drawing import text_of
 from tandem.git.ground import Ground
@@ -64,7 +64,7 @@ async def get_round_file(services: Services, _caller: Caller, request: GetRoundF
         total_lines=len(whole),
         ends_with_newline=bool(text and text.endswith("\n")),
         size_bytes=len(content or b""),
-        sha256=None if content is None else await asyncio.to_thread(_sha256, content),
+        sha256=None if content is None else await asyncio.to_thread(hex_digest, content),
         base64=await asyncio.to_thread(_base64, content) if request.as_base64 and content is not None else None,
     )
 
@@ -143,10 +143,6 @@ async def get_base_files(services: Services, _caller: Caller, request: GetBaseFi
 async def _content(services: Services, asked: GetRoundFile | GetBaseFiles) -> RoundContent:
     which = (asked.review_id, asked.project, asked.round)
     return await services.store.read(lambda unit: reviews.get_content(unit, *which))
-
-
-def _sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
 
 
 def _base64(content: bytes) -> str | None:

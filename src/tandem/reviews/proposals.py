@@ -16,7 +16,7 @@ from tandem.errors import InvalidInput, TandemError
 from tandem.git.rounds import RoundPatch
 from tandem.present.words import PRIORITIES
 from tandem.projects.registry import ProjectMoved
-from tandem.reviews import again, carried, checks, contents, counter_patches, seats, verdicts, views, writing
+from tandem.reviews import again, carried, checks, contents, counter_patches, grounds, seats, verdicts, views, writing
 from tandem.reviews import queries as reviews
 from tandem.reviews.answers import ReviewCreated
 from tandem.reviews.claim_rules import as_objected, check_concerned, end_claim
@@ -24,7 +24,7 @@ from tandem.reviews.claims import clear_failures, hear_first
 from tandem.reviews.context import Difference, Services
 from tandem.reviews.requests import CreateReview
 from tandem.reviews.rounds import Round, next_round, reset_turn
-from tandem.reviews.rules import ASKED, Action, Review, State, infer_priority, step
+from tandem.reviews.rules import ASKED, Action, Category, Priority, Review, State, step
 from tandem.rulings.person import family
 from tandem.store import ledger
 from tandem.store.base import Unit
@@ -280,23 +280,23 @@ def _stated(request: CreateReview) -> dict[str, Any]:
     return {name: getattr(request, name) for name in ("intent", "agent_type", "agent_role", *WORK)}
 
 
+def _priority(request: CreateReview, category: Category) -> Priority:
+    """How urgent a review is, from who proposes it and for what: planners first, verification last."""
+    if "planner" in f"{request.agent_type}\n{request.agent_role}".lower():
+        return "critical"
+    return "low" if "verif" in f"{category}\n{request.phase}\n{request.task}".lower() else "normal"
+
+
 def _new_review(
     review_id: str, project: str, request: CreateReview, content: contents.Content, caller: Caller, now: int
 ) -> Review:
     category = request.category or ("plan_review" if request.diff is None else "code_change")
-    priority = infer_priority(
-        agent_type=request.agent_type,
-        agent_role=request.agent_role,
-        category=category,
-        phase=request.phase,
-        task=request.task,
-    )
     return reset_turn(
         Review(
             id=review_id,
             project=project,
             category=category,
-            priority=PRIORITIES.index(priority),
+            priority=PRIORITIES.index(_priority(request, category)),
             proposer_id=request.proposer_id or caller.agent or request.agent_type,
             parent_id=request.parent_id,
             created_at=now,
@@ -319,7 +319,7 @@ def _round(
         **_stated(request),
         description_id=ledger.keep_content(unit, request.description),
         diff_id=None if request.diff is None else ledger.keep_content(unit, content.content),
-        base=None if request.diff is None else request.base or contents.HEAD,
+        base=None if request.diff is None else request.base or grounds.HEAD,
         path=request.path,
         metadata=orjson.dumps(request.metadata or {}).decode(),
         created_at=review.updated_at,

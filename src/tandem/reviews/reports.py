@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import UTC, date, datetime
 
 from tandem.contract.caller import Caller
-from tandem.core.clock import MICROSECONDS, utc_day
+from tandem.core.clock import DAY_US, MICROSECONDS, utc_day
 from tandem.errors import InvalidInput
 from tandem.reviews import queries as reviews
 from tandem.reviews import report_queries as reports
@@ -33,7 +33,6 @@ _SCANS = 20
 _LOOKS, _PIECE = 10, 200
 """Pieces of the feed that one call looks through for reviews of a category, and reviews of each."""
 _MOST_DAYS, _MOST_CATEGORIES = 400, 100
-_ONE_DAY_US = 86_400 * MICROSECONDS
 
 
 async def get_review_timeline(services: Services, _caller: Caller, request: GetReviewTimeline) -> Timeline:
@@ -168,7 +167,7 @@ async def get_review_stats(services: Services, caller: Caller, request: GetRevie
     """
     project = services.projects.resolve(request.project, caller.project)
     day = _day(request.since)
-    first = max(day, utc_day(services.clock.now_us() - (_MOST_DAYS - 1) * _ONE_DAY_US)) if day else None
+    first = max(day, utc_day(services.clock.now_us() - (_MOST_DAYS - 1) * DAY_US)) if day else None
 
     def work(unit: Unit) -> tuple[list[Row], list[Row], dict[str, str], dict[str, int]]:
         return (

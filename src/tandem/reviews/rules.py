@@ -487,15 +487,6 @@ def _hint(review: Review) -> str:
             return ""
 
 
-def infer_priority(*, agent_type: str, agent_role: str, category: str, phase: str | None, task: str | None) -> Priority:
-    """How urgent a review is, from who put it up and for what: planners first, verification last."""
-    if "planner" in agent_type.lower() or "planner" in agent_role.lower():
-        return "critical"
-    if category == "verification" or "verif" in (phase or "").lower() or "verif" in (task or "").lower():
-        return "low"
-    return "normal"
-
-
 def whose_turn(review: Review) -> Side | None:
     """The side that has something to do now; None when the review is over."""
     answer_due = review.speaker == "proposer" and review.speaker_kind == "message"
