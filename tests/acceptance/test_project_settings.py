@@ -125,7 +125,7 @@ def test_gsds_settings_and_the_pools(own: Desk, repo: Sandbox):
         "execution_mode": "optimistic",
         "reviewer_pool": {"max_pool_size": 2, "scaling_ratio": 1, "model": "dear", "wrong": 1},
     }
-    repo.write(".planning/config.json", json.dumps({"planning": planning}))
+    repo.write(".planning/config.json", json.dumps(planning))
     file = str(repo.root / ".planning" / "config.json")
     found = shown(own)
     assert (found["tandem_enabled"]["value"], found["tandem_enabled"]["origin"]) == (True, file)

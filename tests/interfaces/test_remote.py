@@ -316,7 +316,7 @@ def test_p2_the_gate_judges_commits_on_another_machine(machine: Machine, owner: 
 def test_a_commit_that_is_reviewed_after_takes_along_what_it_stands_on(machine: Machine, owner: Bearer) -> None:
     planning = machine.root / ".planning" / "config.json"
     planning.parent.mkdir()
-    planning.write_text('{"planning": {"tandem_enabled": true, "execution_mode": "optimistic"}}')
+    planning.write_text('{"tandem_enabled": true, "execution_mode": "optimistic"}')
     (machine.root / ".git" / "info" / "exclude").write_text(".planning/\n")
     config_dir = Path(machine.environment["TANDEM_CONFIG_DIR"])
     trust.add(config_dir, trust.Project.at(str(machine.root), config_dir).candidates())

@@ -228,7 +228,7 @@ class Gated:
 
     def settings(self, *, trusted: bool = True, **planning: Any) -> None:
         """Write `.planning/config.json`, which git is told to ignore; a person has looked at it and trusts it."""
-        self.write({".planning/config.json": json.dumps({"planning": planning})})
+        self.write({".planning/config.json": json.dumps(planning)})
         exclude = Path(self.git("rev-parse", "--git-path", "info/exclude"))
         exclude = exclude if exclude.is_absolute() else self.root / exclude
         exclude.parent.mkdir(exist_ok=True)

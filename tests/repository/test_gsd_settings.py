@@ -11,8 +11,12 @@ from typing import Any
 
 import pytest
 
+from tandem.gsd.settings import MANIFEST, OWNER
 from tandem.rulings import planning
 from tandem.rulings.trust import OWN_KEYS
+from tandem.setup.edits.changes import Manifest, plan
+from tandem.setup.edits.changes import install as install_edits
+from tandem.setup.edits.json_edits import JsonMember
 from tests.commandline import Ended, Inside, git, repository
 from tests.repository.gsd_package import NEWEST, install, package, tools
 from tests.repository.terminal import at_a_terminal, without_agents
@@ -81,9 +85,9 @@ def stock() -> bytes:
         b'{"mode":"yolo"}',
         b'{"mode":"yolo", "planning": {"commit_docs": true}, "sub_repos": []}',
         b'{\r\n    "mode": "yolo",\r\n    "agent_skills": {\r\n        "gsd-planner": ["./mine"]\r\n    }\r\n}\r\n',
-        b'{"planning": {\n\t"tandem_enabled" : false ,\n\t"review_granularity":"per_task"}}',
-        b'\xef\xbb\xbf{"planning": {"execution_mode": "wrong", "tandem_enabled": false}}\n',
-        b'{"planning": {"tandem_enabled": false}, "agent_skills": {"gsd-executor": ["global:tandem-review"]}}',
+        b'{\n\t"tandem_enabled" : false ,\n\t"review_granularity":"per_plan"}',
+        b'\xef\xbb\xbf{"execution_mode": "wrong", "tandem_enabled": false}\n',
+        b'{"tandem_enabled": false, "agent_skills": {"gsd-executor": ["global:tandem-review"]}}',
     ],
 )
 def test_on_writes_three_keys_and_off_restores_the_file_to_the_byte(shop: Shop, before: bytes | str) -> None:
@@ -131,12 +135,28 @@ def test_changing_ones_mind_changes_the_values_only(shop: Shop) -> None:
 
 
 def test_off_is_off_also_when_somebody_else_had_switched_it_on(shop: Shop) -> None:
-    shop.write(b'{ "mode": "yolo", "planning": {"tandem_enabled":true} }')
-    shop.on()
+    shop.write(b'{ "tandem_enabled":true, "mode": "yolo", "planning": {"tandem_enabled": true} }')
+    told = shop.on()
+    assert "tandem_enabled at the top level" in told["remarks"][0]
     told = shop.off()
     assert not told["tandem_enabled"]
-    assert shop.file.read_bytes() == b'{ "mode": "yolo", "planning": {"tandem_enabled":false} }'
+    assert (
+        shop.file.read_bytes() == b'{ "tandem_enabled":false, "mode": "yolo", "planning": {"tandem_enabled": false} }'
+    )
     assert "had tandem_enabled of its own" in told["remarks"][0]
+
+
+def test_what_an_earlier_version_put_at_the_top_level_holds_and_moves(shop: Shop) -> None:
+    shop.write(stock())
+    manifest = Manifest.load(shop.root / ".git/tandem" / MANIFEST, shop.root)
+    edits = [JsonMember(shop.file, (planning.ENABLED,), value=True, replaces=True)]
+    install_edits(plan(edits, manifest, owner=OWNER))
+    assert shop.run("status", "--json").data["tandem_enabled"]
+    assert shop.on()["remarks"] == []
+    assert "tandem_enabled" not in shop.says
+    assert shop.own["tandem_enabled"] is True
+    shop.off()
+    assert shop.file.read_bytes() == stock()
 
 
 def test_a_value_that_was_changed_since_stays_at_off(shop: Shop) -> None:
@@ -177,7 +197,7 @@ def test_a_workstream_has_its_own_file(shop: Shop, monkeypatch: pytest.MonkeyPat
     shop.write(stock())
     stream = shop.root / ".planning/workstreams/pay"
     stream.mkdir(parents=True)
-    (stream / "config.json").write_bytes(b'{"planning": {"tandem_enabled": false}}')
+    (stream / "config.json").write_bytes(b'{"tandem_enabled": false}')
     monkeypatch.setenv("GSD_WORKSTREAM", "pay")
     told = shop.on()
     assert not told["tandem_enabled"]
@@ -187,7 +207,7 @@ def test_a_workstream_has_its_own_file(shop: Shop, monkeypatch: pytest.MonkeyPat
     assert told["origins"]["tandem_enabled"] == ".planning/workstreams/pay/config.json"
     shop.off()
     assert shop.file.read_bytes() == stock()
-    assert (stream / "config.json").read_bytes() == b'{"planning": {"tandem_enabled": false}}'
+    assert (stream / "config.json").read_bytes() == b'{"tandem_enabled": false}'
     refused = shop.run("on", "--workstream", "ship")
     assert "There is no workstream 'ship'; there are: pay" in refused.stderr
 

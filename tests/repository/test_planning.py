@@ -27,7 +27,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def say(root: Path, workstream: str | None = None, **settings: Any) -> Path:
     folder = root / ".planning" / (f"workstreams/{workstream}" if workstream else "")
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "config.json").write_text(json.dumps({"mode": "yolo", "planning": settings}), "utf-8")
+    (folder / "config.json").write_text(json.dumps({"mode": "yolo", **settings}), "utf-8")
     return folder / "config.json"
 
 
@@ -70,10 +70,10 @@ def test_what_loosens_counts_only_when_every_file_that_says_so_is_trusted(root: 
         (b"{", "cannot be read"),
         (b"[]", "not an object"),
         (b"\xff\xfe{}", "cannot be read"),
-        (b'{"planning": {"tandem_enabled": "yes"}}', 'tandem_enabled is "yes"; write true or false'),
-        (b'{"planning": {"tandem_enabled": true, "review_granularity": "per_phase"}}', "write per_task or per_plan"),
-        (b'{"planning": {"tandem_enabled": true, "execution_mode": null}}', "write blocking or optimistic"),
-        (b'{"planning": {"tandem_enabled": true, "reviewer_pool": 3}}', "reviewer_pool is 3"),
+        (b'{"tandem_enabled": "yes"}', 'tandem_enabled is "yes"; write true or false'),
+        (b'{"tandem_enabled": true, "review_granularity": "per_phase"}', "write per_task or per_plan"),
+        (b'{"tandem_enabled": true, "execution_mode": null}', "write blocking or optimistic"),
+        (b'{"tandem_enabled": true, "reviewer_pool": 3}', "reviewer_pool is 3"),
         (b"[" * 100_000, "nested too deeply"),
         (b" " * 1_000_001, "more than"),
     ],

@@ -50,7 +50,7 @@ def taken_at(url: str, root: Path, *arguments: str) -> Ended:
 
 def test_an_explicit_false_is_solo_too(plain: Path) -> None:
     (plain / ".planning").mkdir()
-    (plain / ".planning" / "config.json").write_text(json.dumps({"planning": {"tandem_enabled": False}}))
+    (plain / ".planning" / "config.json").write_text(json.dumps({"tandem_enabled": False}))
     ended = Shell(NOBODY, plain).run("gate", "plan")
     assert (ended.status, head(ended)) == (0, "SOLO")
     # The short way is the program's own; the command line behind it says the same.

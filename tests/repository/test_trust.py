@@ -36,8 +36,7 @@ class Shop:
     def planning(self, **settings: Any) -> Path:
         path = self.root / ".planning" / "config.json"
         path.parent.mkdir(exist_ok=True)
-        own = {name: value for name, value in settings.items() if name in trust.OWN_KEYS}
-        path.write_text(json.dumps({**settings, "planning": own}, indent=2), "utf-8")
+        path.write_text(json.dumps(settings, indent=2), "utf-8")
         return path
 
     def run(self, *arguments: str) -> Ended:

@@ -15,8 +15,8 @@ from tandem.errors import ConfigInvalid, InvalidInput
 from tandem.rulings import planning, state, trust
 from tandem.setup.clients import says
 from tandem.setup.edits.changes import Edit, FileChange, FilePlan, Manifest, plan
-from tandem.setup.edits.edit import content_of, located, unusable
-from tandem.setup.edits.json_edits import JsonItems, JsonMember
+from tandem.setup.edits.edit import at, content_of, located, unusable
+from tandem.setup.edits.json_edits import JsonItems, JsonMember, JsonText
 
 OWNER: Final = "gsd"
 """Of the edits, in the manifest that `tandem init` uses too."""
@@ -76,7 +76,14 @@ class GsdProject:
         manifest = self._manifest()
         edits, remarks = self._edits(path, values)
         others = [edit for edit in _made_before(manifest, self.root) if edit.path != path]
-        return plan([*others, *edits], manifest, owner=OWNER), remarks
+        planned = plan([*others, *edits], manifest, owner=OWNER)
+        after = next((change.after for change in planned.changes if change.path == path), content_of(path))
+        root = JsonText(path, after).root
+        loose = [key for key in values if root is not None and at(root.value, (key,)) is not None]
+        if loose:
+            words = f"{', '.join(loose)} at the top level of {path}"
+            remarks.append(f"{words} no longer counts, and GSD warns about it: delete it there")
+        return planned, remarks
 
     def plan_off(self) -> FilePlan:
         """How to undo what `on` wrote, and to have no file say that reviews are on.
@@ -91,9 +98,13 @@ class GsdProject:
             name, content = path.relative_to(os.path.realpath(self.root)).as_posix(), content_of(path)
             change = planned.get(path, FileChange(path, name, name, content, content, manifest.files.get(name)))
             if planning.own_keys(change.after or b"{}").get(planning.ENABLED, False) is not False:
-                said = JsonMember(path, (trust.SECTION, planning.ENABLED), value=False, replaces=True)
+                root = JsonText(path, change.after).root
+                after = change.after
+                for keys in ((trust.SECTION, planning.ENABLED), (planning.ENABLED,)):
+                    if root is not None and at(root.value, keys) is not None:
+                        after = JsonMember(path, keys, value=False, replaces=True).put(after).content
                 remark = f"{source.file} had {planning.ENABLED} of its own; it says false now"
-                planned[path] = replace(change, after=said.put(change.after).content, remarks=(*change.remarks, remark))
+                planned[path] = replace(change, after=after, remarks=(*change.remarks, remark))
         return FilePlan(manifest, tuple(planned.values()))
 
     def skills(self) -> dict[str, bool]:

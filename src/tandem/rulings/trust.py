@@ -104,7 +104,7 @@ def digest(file: str, content: bytes) -> str:
 
 
 def own_keys(content: bytes) -> dict[str, Any]:
-    """Tandem's own keys of a file of GSD's settings: those of GSD's object `planning`.
+    """Tandem's own keys of a file of GSD's settings: those of GSD's object `planning`, else of the top level.
 
     Raises:
         ValueError: It is too large, or not an object of JSON.
@@ -119,9 +119,10 @@ def own_keys(content: bytes) -> dict[str, Any]:
         raise ValueError("it is nested too deeply") from None
     if not isinstance(document, dict):
         raise ValueError("it is not an object of JSON")  # noqa: TRY004 - one kind of error for every problem in it
-    section: Any = cast("dict[str, Any]", document).get(SECTION)
-    stated = cast("dict[str, Any]", section) if isinstance(section, dict) else {}
-    return {key: stated[key] for key in OWN_KEYS if key in stated}
+    stated = cast("dict[str, Any]", document)
+    section: Any = stated.get(SECTION)
+    places = (stated, cast("dict[str, Any]", section)) if isinstance(section, dict) else (stated,)
+    return {key: place[key] for key in OWN_KEYS for place in places if key in place}
 
 
 def is_planning(file: str) -> bool:
