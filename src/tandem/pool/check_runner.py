@@ -16,10 +16,12 @@ import os
 import shutil
 import socket
 import threading
+import time
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -338,7 +340,7 @@ class CheckRunner:
         """How a command ended: on the tree, or, with `files`, the part of it that it sees, as a setup."""
         invocation = self._invocation(run, command, made, files)
         places = [run.place, *([made] if made is not None and files is not None else [])]
-        watch = _Watch(places, self.settings.check_disk_bytes, self._stopped)
+        watch = _Watch(places, self.settings.check_disk_bytes, self._stopped, partial(self._is_over, run.check))
         # Of both outputs, in the order in which they come.
         written = programs.OutputTail(_READ_BYTES)
         limits = RunLimits(total_seconds=timeout_seconds, output_bytes=LOG_BYTES, grace_seconds=_GRACE_SECONDS)
@@ -364,6 +366,14 @@ class CheckRunner:
                 return CheckStatus.TIMEOUT, {**facts, "reason": f"It was ended after {timeout_seconds:g} seconds."}
             case _:
                 return CheckStatus.ERROR, {**facts, "reason": "It was ended, because it wrote more than 64 MB."}
+
+    async def _is_over(self, check: CheckView) -> bool:
+        """Whether nothing will come of the round that a check is of; in doubt, something may."""
+        with suppress(TandemError):
+            found = await self._broker.call("get_review_status", {"review_id": check.review_id})
+            is_closed = found["status"] == "closed" and found["outcome"] != "approved"
+            return found["round"] != check.round or found["status"] == "rejected" or is_closed
+        return False
 
     def _invocation(self, run: _Run, command: Iterable[str], made: Path | None, files: Path | None) -> Invocation:
         settings, place, setup = self.settings, run.place, run.check.setup
@@ -412,10 +422,17 @@ class _Watch:
         reason: Why; None if it is only cut short.
     """
 
-    def __init__(self, written: Sequence[Path], disk_bytes: int, stopped: threading.Event) -> None:
+    def __init__(
+        self,
+        written: Sequence[Path],
+        disk_bytes: int,
+        stopped: threading.Event,
+        is_over: Callable[[], Awaitable[bool]],
+    ) -> None:
         self.ended = threading.Event()
         self.reason: str | None = None
         self._stopped = stopped
+        self._is_over = is_over
         self._written = written
         self._disk_bytes = disk_bytes
         self._process: psutil.Process | None = None
@@ -427,11 +444,15 @@ class _Watch:
             self._process = psutil.Process(process.pid)
 
     async def until_ended(self) -> None:
-        """Looks again and again, and ends it if it takes too much, or the runner stops."""
+        """Looks again and again, and ends it if it takes too much, its review goes on, or the runner stops."""
+        asks_at = time.monotonic() + _AGAIN_SECONDS
         while not self.ended.is_set():
             await asyncio.sleep(_LOOK_SECONDS)
             self.reason = None if self._stopped.is_set() else await asyncio.to_thread(self._excess)
-            if self.reason is not None or self._stopped.is_set():
+            is_over = False
+            if time.monotonic() > asks_at:
+                is_over, asks_at = await self._is_over(), time.monotonic() + _AGAIN_SECONDS
+            if self.reason is not None or is_over or self._stopped.is_set():
                 self.ended.set()
 
     def _excess(self) -> str | None:

@@ -23,10 +23,17 @@ from tandem.reviews.waiver_contract import SettleWaiver, WaiveRequirement
 
 OPERATIONS = (
     Operation("create_review", "review", "create", ask.CreateReview, answers.ReviewCreated, PROPOSER, WRITE),
+    # Supervisors run checks on a proposal, until its review goes on.
     Operation(
-        "get_review_status", "review", "status", ask.GetReviewStatus, answers.ReviewStatus, ALL, READ, blocking=True
+        "get_review_status",
+        "review",
+        "status",
+        ask.GetReviewStatus,
+        answers.ReviewStatus,
+        ALL | SUPERVISOR,
+        READ,
+        blocking=True,
     ),
-    # Supervisors run checks on it.
     Operation("get_proposal", "review", "proposal", ask.GetProposal, answers.Proposal, ALL | SUPERVISOR, READ),
     ForPeople("get_base_files", "review", "base-files", ask.GetBaseFiles, answers.BaseFiles, ALL, READ),
     Unlisted("get_review", "review", "show", ask.GetReview, answers.FullReview, ALL, READ),
