@@ -174,16 +174,14 @@ def test_a_checkout_that_is_newer_than_the_running_broker_is_a_problem(tmp_path:
     data_dir = str(tmp_path / "data")
     theirs = {"PYTHONPATH": str(copy.parent), "TANDEM_DATA_DIR": data_dir, "TANDEM_BROKER": "", "TANDEM_PORT": "0"}
     shell = Shell("", tmp_path)
-    with shell.start("up", **theirs) as broker:
-        try:
-            assert broker.stdout is not None
-            assert broker.stdout.readline()
-            newest = time.time() + 60
-            os.utime(copy / "app.py", (newest, newest))
-            found = examined(finish(shell.start("doctor", "--json", **theirs)))
-            assert f"before {copy / 'app.py'} was changed" in problems(found)["version"]
-        finally:
-            broker.terminate()
+    assert finish(shell.start("up", "--background", **theirs)).status == 0
+    try:
+        newest = time.time() + 60
+        os.utime(copy / "app.py", (newest, newest))
+        found = examined(finish(shell.start("doctor", "--json", **theirs)))
+        assert f"before {copy / 'app.py'} was changed" in problems(found)["version"]
+    finally:
+        assert finish(shell.start("down", **theirs)).status == 0
 
 
 def test_people_read_a_line_for_each_finding_with_its_fix_and_a_summary(here: Gated, tmp_path: Path) -> None:
