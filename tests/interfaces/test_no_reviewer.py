@@ -16,7 +16,7 @@ from tests.acceptance.cycling import Crew
 from tests.acceptance.databases import run_sql
 from tests.acceptance.pooling import Steward
 from tests.acceptance.reviewing import Desk
-from tests.acceptance.staffed import Counter, StaffedBroker, counter, only_posix
+from tests.acceptance.staffed import Counter, StaffedBroker, counter, only_posix, until
 from tests.broker import fresh_project
 from tests.commandline import Shell, finish
 from tests.repository.gating import Gated
@@ -246,9 +246,14 @@ def shell(pool: Pool) -> Shell:
 
 @pytest.fixture
 def paused(pool: Pool) -> Iterator[Callable[[], None]]:
-    """Pauses the pool when called; ends that at the end."""
+    """Pauses the pool when called, until no reviewer is left that could take another review; ends that at the end."""
+
+    def pause() -> None:
+        pool.do("pause_reviewers", reason="Ada is on the train")
+        until(lambda: all(one["state"] == "terminated" for one in pool.do("list_reviewers")["reviewers"]), "all ended")
+
     pool.becomes("costly")
-    yield lambda: pool.do("pause_reviewers", reason="Ada is on the train")
+    yield pause
     pool.do("resume_reviewers")
 
 
