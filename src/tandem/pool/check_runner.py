@@ -369,8 +369,10 @@ class CheckRunner:
 
     async def _is_over(self, check: CheckView) -> bool:
         """Whether nothing will come of the round that a check is of; in doubt, something may."""
-        with suppress(TandemError):
-            found = await self._broker.call("get_review_status", {"review_id": check.review_id})
+        # Bounded, as the limits of the run are not looked at meanwhile. A later look asks again.
+        with suppress(TandemError, TimeoutError):
+            async with asyncio.timeout(_LOOK_SECONDS):
+                found = await self._broker.call("get_review_status", {"review_id": check.review_id})
             is_closed = found["status"] == "closed" and found["outcome"] != "approved"
             return found["round"] != check.round or found["status"] == "rejected" or is_closed
         return False
