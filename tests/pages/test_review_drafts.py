@@ -287,7 +287,11 @@ def test_an_editor_says_that_writing_claims_the_review_only_where_it_does(page: 
     expect(page.get_by_label(EDITOR)).to_have_value("Why two?")
     expect(hint).to_have_text("It is sent with your verdict, once you claim the review.")
     generation = shop.claim(review, "rita")
-    expect(hint).to_contain_text("It is kept as your draft. You can claim it when rita releases it")
+    kept = "It is kept as your draft. You can claim it when rita releases it"
+    expect(hint).to_contain_text(kept)
+    page.reload()
+    expect(page.get_by_label(EDITOR)).to_have_value("Why two?")
+    expect(hint).to_contain_text(kept)
     shop.verdict(review, "rejected", generation)
     expect(hint).to_contain_text("It is kept as your draft. It is rejected.")
 

@@ -230,7 +230,9 @@
   }
 
   function editor(item) {
-    const form = copy("comment-template");
+    // What was begun as a finding stays one: who claims the review meanwhile makes no message of it.
+    item.isFinding ||= acts().dataset.commentHow !== "message";
+    const form = copy(item.isFinding ? "comment-template" : "message-template");
     const { body: text, severity, suggestion, pre_existing, end_line: end } = form.elements;
     const quote = said("p", "said hint", "");
     form.prepend(quote);
