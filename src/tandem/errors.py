@@ -52,7 +52,10 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # hooks, of which each commit waits for several, import this; `typing` takes half of their start
 if TYPE_CHECKING:
-    from typing import Any, ClassVar
+    from typing import Any, ClassVar, Final
+
+DOCS: Final = "https://github.com/tandem-broker/tandem/blob/main/docs"
+"""Where messages lead to more than fits into them: an installation has no folder of documents."""
 
 
 class TandemError(Exception):

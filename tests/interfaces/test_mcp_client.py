@@ -51,7 +51,7 @@ async def test_it_lists_and_calls(client: Client):
 
 async def test_prompts_begin_the_loop(client: Client):
     prompts = {prompt.name: prompt for prompt in (await client.list_prompts()).prompts}
-    assert set(prompts) == {"review_next_change", "put_up_my_change"}
+    assert set(prompts) == {"review_next_change", "submit_my_change"}
     given = await client.get_prompt("review_next_change", {"reviewer_id": "rev-7", "project": "shop"})
     assert '"rev-7"' in _text(given.messages[0].content)
     assert '"shop"' in _text(given.messages[0].content)
@@ -88,7 +88,7 @@ async def test_an_unknown_resource_is_a_protocol_error_with_its_uri(client: Clie
 @pytest.mark.parametrize(
     ("role", "prompts"),
     [
-        ("proposer", ["put_up_my_change"]),
+        ("proposer", ["submit_my_change"]),
         ("reviewer", ["review_next_change"]),
         ("operator", []),
         ("handoff", ["frontend-backend_gemini", "frontend-backend_codex"]),

@@ -57,8 +57,8 @@ def create_token(
     where = f"the project {made.project}" if made.project else "all projects"
     say(f"For {made.name}, as {', '.join(made.roles)}, in {where}, {until}.")
     say(
-        f"It is not shown again. Who uses it sets {TOKEN_VARIABLE} to it, never an argument; agents' clients have it in"
-        f" the environment in which they start 'tandem mcp'. Revoke it with: tandem token revoke {made.token_id}"
+        f"It is not shown again. Its user puts it into {TOKEN_VARIABLE}, never into an argument; agents' clients have"
+        f" it in the environment in which they start 'tandem mcp'. Revoke it with: tandem token revoke {made.token_id}"
     )
     return Exit.DONE
 
@@ -119,7 +119,7 @@ def add_webhook(
     if isinstance(made, Exit):
         return made
     say(
-        f"{made.webhook_id} gets what happens from now on. This secret signs its messages, in the header"
+        f"{made.webhook_id} gets all events from now on. This secret signs its messages, in the header"
         " webhook-signature. It is not shown again; the broker keeps it readable in its database."
     )
     say(f"Try it with: tandem webhook test {made.webhook_id}")

@@ -13,7 +13,7 @@ from tandem.cli.data import verified
 from tandem.cli.declared import Option
 from tandem.cli.terminal import Exit, progress, say, show, tell
 from tandem.core.visible import visible_line
-from tandem.errors import ConfigInvalid, NotFound, TandemError
+from tandem.errors import DOCS, ConfigInvalid, NotFound, TandemError
 from tandem.gsd.overlay import check_overlay
 from tandem.gsd.rollback.publishing import check_leftovers
 from tandem.present.text import Text, Whole
@@ -26,13 +26,13 @@ from tandem.store.log import Record
 
 _AUDIT_SECONDS: Final = 3.0
 _RESTORE: Final = "tandem down; tandem data restore --replace COPY && tandem up --background"
-_COPIES: Final = "COPY is a backup (docs/guide/operating.md#back-up)."
-_LOST_KEY: Final = "if there is none: docs/guide/operating.md#when-the-secret-is-lost"
+_COPIES: Final = f"COPY is a backup ({DOCS}/guide/operating.md#back-up)."
+_LOST_KEY: Final = f"if there is none: {DOCS}/guide/operating.md#when-the-secret-is-lost"
 _WITHOUT_RECORD: Final = (
     "Without that file the broker takes the database as it is: verify it then with tandem audit verify."
 )
 _UPGRADE: Final = (
-    "upgrade Tandem (docs/guide/install.md#upgrade), or put a copy from before in its place; do not delete it"
+    f"upgrade Tandem ({DOCS}/guide/install.md#upgrade), or put a copy from before in its place; do not delete it"
 )
 
 _MARKS = {

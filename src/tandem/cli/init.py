@@ -37,7 +37,7 @@ _COMMITS_QUESTION = (
     " --commits reviewed."
 )
 DryRunOption = Annotated[bool, Option(help="Print the exact changes as a diff; change nothing.")]
-YesOption = Annotated[bool, Option("--yes", "-y", help="Do not ask.")]
+YesOption = Annotated[bool, Option("--yes", "-y", help="Do not ask, but before the gate is switched off or loosened.")]
 
 
 @dataclass

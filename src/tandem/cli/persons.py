@@ -235,7 +235,7 @@ def checked(name: str, option: str = "--as") -> str:
     """
     stripped = name.strip()
     if not stripped:
-        raise InvalidInput("A name is needed, so that others know who decided.", field=option)
+        raise InvalidInput("The name is empty: others are told it. Say it once: tandem me NAME.", field=option)
     if len(stripped) > _LONGEST:
         raise InvalidInput(f"A name has at most {_LONGEST} characters.", field=option, limit=_LONGEST)
     if not stripped.isprintable():
@@ -307,8 +307,7 @@ def required_caller(stated: str | None) -> str | None:
     name = caller(stated).name
     if name is None and not has_token():
         raise InvalidInput(
-            "A name is needed, so that others know who decided. Say it once: tandem me NAME; or for one command:"
-            " --agent NAME.",
+            "A name is needed, which others are told. Say it once: tandem me NAME; or for one command: --agent NAME.",
             field="--agent",
         )
     return name

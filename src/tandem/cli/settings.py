@@ -114,7 +114,7 @@ def trust_files(
 
     Shows exactly what would be trusted and asks the person at the terminal. Trust holds for this content in this
     project: a changed byte is asked about again. Of .planning/config.json only Tandem's own keys count. The commands of
-    .tandem/checks.toml run on changes whose base has this very file; without bubblewrap that is trusted by itself.
+    the base branch's .tandem/checks.toml run as checks; without bubblewrap a second question asks whether they may.
     """
     project = Project.at(".", user_file().parent)
     if list_ and revoke:

@@ -78,7 +78,11 @@ def base_and_branch(place: HookRepository, name: str | None) -> tuple[str, str]:
     gate = state.find(place)
     names = gate.branches if gate is not None and gate.enabled else _USUAL_BASES
     if branch in names:
-        raise InvalidInput(f"{branch} is a base branch: others are submitted against it.", field="branch")
+        raise InvalidInput(
+            f"{branch} is a base branch: others are submitted against it. Switch to your branch, or name it behind"
+            " --branch.",
+            field="branch",
+        )
     bases = [one for known in names for one in (known, f"origin/{known}") if git.resolve(place, one) is not None]
     if not bases:
         raise InvalidInput(

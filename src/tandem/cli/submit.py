@@ -43,7 +43,7 @@ from tandem.present.record import record
 from tandem.present.shapes import WORK
 from tandem.rulings import git, liveness, next_steps, person, state
 from tandem.rulings.open_reviews import OpenReview
-from tandem.rulings.person import agent_mark, wait_seconds
+from tandem.rulings.person import agent_mark, told, wait_seconds
 from tandem.rulings.trust import CHECKS_FILE
 from tandem.setup.fresh_machine import identity_problem, missing_program
 
@@ -375,7 +375,7 @@ class _Remarks:
             why = self._why_none["message"]
             say(f"No reviewer comes: {why}" if self._why_none["needs_person"] else why)
         waits = next_steps.wait(data["review_id"])
-        say(self._why_none["remedy"].replace(f"tandem review status {data['review_id']} --wait", waits))
+        say(told(self._why_none["remedy"].replace(f"tandem review status {data['review_id']} --wait", waits)))
         if self._why_none["needs_person"] and agent_mark() is not None:
             say(_STOP)
 

@@ -351,7 +351,7 @@ COMMANDS: dict[str, Command] = {
         hidden=True,
     ),
     "review withdraw": Command(
-        "withdraw_approval", "Withdraw an approval: the gate no longer opens for it; its commits stay. For who gave it, and for operators. While others are missing, only who gave an approval withdraws it; the others stay.",
+        "withdraw_approval", "Withdraw an approval: the gate no longer opens for it; its commits stay. For the approver, and for operators. While others are missing, only its approver withdraws an approval; the others stay.",
         Parameter("review_id_argument", help="The review.", metavar="REVIEW_ID", completes="review", shows_default=False),
         Parameter("review_id", "--review-id", help="The review.", metavar="ID", hidden=True, completes="review", needed=True),
         Parameter("reason", "--reason", help="Why; required. Text, @FILE or - for standard input; @@ for a leading @.", metavar="TEXT", form="text"),
@@ -1374,14 +1374,14 @@ COMMANDS: dict[str, Command] = {
         Parameter("commits", "--commits", choices=("free", "followed", "reviewed"), help="Let commits on other branches pass, submit them as well, or refuse them until approved."),
         Parameter("name", "--name", help="The project's name; default: the folder's."),
         Parameter("dry_run", "--dry-run", kind="flag", default=False, help="Print the exact changes as a diff; change nothing."),
-        Parameter("yes", "--yes", "-y", kind="flag", default=False, help="Do not ask."),
+        Parameter("yes", "--yes", "-y", kind="flag", default=False, help="Do not ask, but before the gate is switched off or loosened."),
         Parameter("broker", "--broker", help="The broker that the agents use; default: the one that runs for this user.", metavar="URL"),
         Parameter("as_json", "--json", kind="flag", default=False, help="Print an envelope of JSON."),
     ),
     "uninit": Command(
         "tandem.cli.init:uninit", "Undo what 'tandem init' did: every file as it was, the gate off if it switched it on.",
         Parameter("dry_run", "--dry-run", kind="flag", default=False, help="Print the exact changes as a diff; change nothing."),
-        Parameter("yes", "--yes", "-y", kind="flag", default=False, help="Do not ask."),
+        Parameter("yes", "--yes", "-y", kind="flag", default=False, help="Do not ask, but before the gate is switched off or loosened."),
         Parameter("as_json", "--json", kind="flag", default=False, help="Print an envelope of JSON."),
     ),
     "doctor": Command(
@@ -1554,7 +1554,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("as_json", "--json", kind="flag", default=False, help="Print an envelope of JSON."),
     ),
     "trust": Command(
-        "tandem.cli.settings:trust_files", "Allow this project's settings to loosen, and its checks to run.\n\nShows exactly what would be trusted and asks the person at the terminal. Trust holds for this content in this\nproject: a changed byte is asked about again. Of .planning/config.json only Tandem's own keys count. The commands of\n.tandem/checks.toml run on changes whose base has this very file; without bubblewrap that is trusted by itself.",
+        "tandem.cli.settings:trust_files", "Allow this project's settings to loosen, and its checks to run.\n\nShows exactly what would be trusted and asks the person at the terminal. Trust holds for this content in this\nproject: a changed byte is asked about again. Of .planning/config.json only Tandem's own keys count. The commands of\nthe base branch's .tandem/checks.toml run as checks; without bubblewrap a second question asks whether they may.",
         Parameter("files", kind="path", many=True, help="Files of the project with settings; default: all there are.", metavar="FILE"),
         Parameter("list_", "--list", kind="flag", default=False, help="Show the trusted files, in every project."),
         Parameter("revoke", "--revoke", kind="flag", default=False, help="Revoke the trust."),

@@ -255,7 +255,7 @@ class Operations(ABC):
         reason: str | None = None,
         withdrawn_by: str | None = None,
     ) -> reviews_answers.ApprovalWithdrawn:
-        """Withdraw an approval: the gate no longer opens for it; its commits stay. For who gave it, and for operators. While others are missing, only who gave an approval withdraws it; the others stay."""
+        """Withdraw an approval: the gate no longer opens for it; its commits stay. For the approver, and for operators. While others are missing, only its approver withdraws an approval; the others stay."""
         return await self._operate("withdraw_approval", locals())
 
     async def waive_requirement(

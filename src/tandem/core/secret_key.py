@@ -22,7 +22,7 @@ from functools import partial
 from pathlib import Path
 
 from tandem.core import files, platforms
-from tandem.errors import ConfigInvalid
+from tandem.errors import DOCS, ConfigInvalid
 
 KEY_BYTES = 32
 SETTING = "secret_key_file"
@@ -107,7 +107,7 @@ def _load(path: Path) -> bytes:
             f"The secret key file {path} does not hold a key, {2 * KEY_BYTES} hexadecimal digits. Put the right one in "
             "its place from a backup, or delete it: the broker then makes a new key at its next start, and what "
             "sessions and locks were given out before is void. The log in the database then needs a new beginning: see "
-            "docs/guide/operating.md#when-the-secret-is-lost.",
+            f"{DOCS}/guide/operating.md#when-the-secret-is-lost",
             setting=SETTING,
         )
     return bytes.fromhex(text.decode("ascii"))

@@ -189,7 +189,7 @@ def _explained(gate: GateFile, asker: GateClient, ruling: CommitDecision, argume
     named = message.reviews(message.read(arguments[0]))
     if is_merge:
         lines.append(
-            "A merge passes unseen only as git itself makes it of approved sides, without a driver such as union."
+            "A merge needs no review only if git made it from approved sides, without a merge driver such as union."
         )
     elif named:
         reviews = visible_line(", ".join(named[:_SHOWN_PATHS]))

@@ -331,7 +331,7 @@ class GetDiscussion(ProjectRequest):
 class WithdrawApproval(WriteRequest):
     """Withdraw an approval: the gate no longer opens for it; its commits stay.
 
-    For who gave it, and for operators. While others are missing, only who gave an approval withdraws it; the others
+    For the approver, and for operators. While others are missing, only its approver withdraws an approval; the others
     stay.
     """
 

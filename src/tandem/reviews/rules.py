@@ -450,7 +450,7 @@ def step(action: Action, review: Review) -> Step:
     allowed = allowed_targets(State(review.state))
     following = ", ".join(allowed) or "nothing: it is over"
     raise InvalidTransition(
-        f"A review that is {review.state} does not take '{action}'. From here it can become: {following}."
+        f"'{action}' is not possible: the review is {review.state}. From here it can become: {following}."
         f"{_hint(review)}",
         review_id=review.id,
         action=str(action),

@@ -49,7 +49,7 @@ def _is_from_the_side(status: Mapping[str, Any]) -> bool:
 def answer_findings(review_id: str) -> str:
     """How a proposer says of each finding what became of it."""
     command = f"tandem findings answer {review_id} FINDING fixed --reason '…'"
-    return f"Before that, answer each finding, fixed, refuted or deferred: {command}"
+    return f"First answer each finding, fixed, refuted or deferred: {command}"
 
 
 def decline(review_id: str, patch_id: str | None) -> str:

@@ -83,6 +83,14 @@ def agent_mark(environment: Mapping[str, str] | None = None) -> str | None:
     return next(iter(_marks(os.environ if environment is None else environment)), None)
 
 
+def told(words: str) -> str:
+    """Words to an agent; or, where a person runs this command, to that person."""
+    if agent_mark() is not None:
+        return words
+    decides = words.replace("Stop, and tell your person:", "A person decides:")
+    return decides.replace("Stop. ", "").replace("Tell your person:", "To go on:")
+
+
 def _marks(stated: Mapping[str, str]) -> list[str]:
     known = [name for name in _MARKS if stated.get(name)]
     return known + [name for name in sorted(stated) if name.startswith(_MARK_PREFIXES) and stated[name]]

@@ -53,7 +53,8 @@ class Authorisation:
         if not operation.roles & access.roles:
             raise Forbidden(
                 f"'{operation.name}' needs a token with the role {' or '.join(sorted(operation.roles))}; this one has "
-                f"{', '.join(sorted(access.roles))}.",
+                f"{', '.join(sorted(access.roles))}. The owner of the broker makes one: tandem token create NAME"
+                " --role ROLE.",
                 operation=operation.name,
                 allowed=sorted(operation.roles),
                 actual=sorted(access.roles),

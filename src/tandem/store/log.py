@@ -18,7 +18,7 @@ import orjson
 
 from tandem.core import files
 from tandem.core.clock import Clock
-from tandem.errors import ConfigInvalid
+from tandem.errors import DOCS, ConfigInvalid
 from tandem.store import events, ledger
 from tandem.store.base import Store, Unit
 from tandem.store.event import GENESIS, LOG_SUBJECT, Event, EventKind, Head, key_check
@@ -26,8 +26,8 @@ from tandem.store.event import GENESIS, LOG_SUBJECT, Event, EventKind, Head, key
 CHECKPOINT_EVENTS: Final = 5_000
 """How many events one checkpoint covers at most, so that its transaction stays short."""
 PAGE: Final = 1_000
-HELP: Final = "docs/guide/operating.md#when-an-audit-finds-something"
-_LOST_KEY: Final = "docs/guide/operating.md#when-the-secret-is-lost"
+HELP: Final = f"{DOCS}/guide/operating.md#when-an-audit-finds-something"
+_LOST_KEY: Final = f"{DOCS}/guide/operating.md#when-the-secret-is-lost"
 _TRUSTED: Final = 20
 """Checkpoints that are tried for one that was not forged."""
 

@@ -178,7 +178,7 @@ def test_the_refusal_says_what_happened_and_the_shortest_way_on(work: Work):
     (work.gated.root / ".git/info/attributes").write_text("l.txt merge=union\n")
     words = work.refused("merge", "--no-edit", other)
     (work.gated.root / ".git/info/attributes").unlink()
-    assert "A merge passes unseen only as git itself makes it of approved sides" in words
+    assert "A merge needs no review only if git made it from approved sides" in words
     assert "Have it reviewed and committed: tandem commit --no-edit" in words
     work.gated.approve()
     work.git("merge", "--continue")

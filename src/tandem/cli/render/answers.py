@@ -15,6 +15,7 @@ from tandem.present.findings import BEFORE
 from tandem.present.text import Column, Framed, Group, Rule, Table, Text, Whole
 from tandem.reviews.finding_rules import headline
 from tandem.rulings import next_steps
+from tandem.rulings.person import told
 
 if TYPE_CHECKING:
     from tandem.access import contract as access_contract
@@ -79,13 +80,16 @@ def _(answer: answers.ReviewCreated) -> Drawable:
 
 def _nobody(none: answers.NoReviewer | None) -> list[tuple[str, str | None]]:
     # Where no person is needed, `next` says it.
-    return [("no reviewer", none and none.message), ("what helps", none.remedy if none and none.needs_person else None)]
+    return [
+        ("no reviewer", none and none.message),
+        ("what helps", told(none.remedy) if none and none.needs_person else None),
+    ]
 
 
 def _next(answer: answers.ReviewStatus | answers.ReviewCreated) -> list[tuple[str, str]]:
     """What the proposer does now, a row for each command."""
     steps = next_steps.commands(cast("dict[str, Any]", answer))
-    return [("" if number else "next", step) for number, step in enumerate(steps)]
+    return [("" if number else "next", told(step)) for number, step in enumerate(steps)]
 
 
 @renders

@@ -85,9 +85,9 @@ _PROMPTS: Mapping[str, Prompt] = {
         ),
     ),
     Role.PROPOSER: _prompt(
-        "put_up_my_change",
+        "submit_my_change",
         types.Prompt(
-            name="put_up_my_change",
+            name="submit_my_change",
             title="Submit my change",
             description="Have the change that you made reviewed, and act on the verdict.",
             arguments=[_argument("intent", "What the change is for."), _PROJECT],

@@ -333,7 +333,7 @@ async def check_webhooks(here: DoctorContext) -> list[Finding]:
     """Whether events arrive where a person wants them posted to."""
     webhooks = await _listed(here, "webhooks")
     troubled = [_undelivered(one) for one in webhooks if one["stopped"] or one["problem"]]
-    return troubled or [ok("webhooks", f"What happens arrives at every webhook ({len(webhooks)}).")]
+    return troubled or [ok("webhooks", f"Every webhook receives its events ({len(webhooks)}).")]
 
 
 async def check_mirrors(here: DoctorContext) -> list[Finding]:
