@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import sys
 import types
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
@@ -124,6 +125,10 @@ def render() -> str:
     missing = {f"{one.noun} {one.verb}" for one in REGISTRY} - listed.keys()
     if missing - {"review list"}:
         raise LookupError(f"no group in cli/tree.py has {', '.join(sorted(missing))}")
+    for path, command in listed.items():
+        taken = Counter(["--help", "-h", *(name for one in command.parameters for name in (*one.names, *one.off))])
+        if twice := [name for name, count in taken.items() if count > 1]:
+            raise LookupError(f"tandem {path} has {', '.join(twice)} twice: give a field another name")
     return _HEADER + "".join(f"    {_literal(path)}: {_shown(command)},\n" for path, command in listed.items()) + "}\n"
 
 

@@ -9,9 +9,13 @@ from __future__ import annotations
 import argparse
 import re
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 
 from alembic import command
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
 
 from tandem.schema import TANDEM
 from tandem.store.schema import SQLITE_WORDS, migrating
@@ -29,7 +33,12 @@ def main() -> None:
         migrating(TANDEM, SQLITE_WORDS, raw) as config,
     ):
         command.upgrade(config, "head")
-        command.revision(config, message, autogenerate=True, rev_id=f"{number:04}_{slug}")
+        if not compare_metadata(MigrationContext.configure(config.attributes["connection"]), TANDEM.metadata):
+            sys.exit("The tables are as the migrations leave them: change them first.")
+        made = command.revision(config, message, autogenerate=True, rev_id=f"{number:04}_{slug}")
+    for written in (one for one in (made if isinstance(made, list) else [made]) if one is not None):
+        for ruff in (("check", "--fix"), ("format",)):
+            subprocess.run([sys.executable, "-m", "ruff", *ruff, "--quiet", written.path], check=True)
 
 
 if __name__ == "__main__":

@@ -32,6 +32,7 @@ from reference_parts import (
     type_text,
 )
 from reference_pool import reviewer_pool
+from tandem.audit.replay import EVENT_PARTS
 from tandem.contract.operation import Operation
 from tandem.errors import TandemError, by_code
 from tandem.reviews.rules import TABLE, Action, Guard, State, Step
@@ -123,7 +124,7 @@ def _operation(operation: Operation, types: dict[str, list[Field]]) -> str:
     ]:
         ensure_described(owner, fields)
     if not operation.description or not hasattr(operation.request, "refusals"):
-        raise Undocumented([operation.name])
+        raise Undocumented([f"{operation.name}: the docstring or `refusals` of {operation.request.__name__}"])
     codes = [name for name in refusal_codes(operation) if name not in EVERYWHERE]
     return "\n\n".join(
         [
@@ -217,7 +218,9 @@ def _users(known: dict[str, type[TandemError]]) -> dict[str, str]:
 def events() -> str:
     """Every kind of event."""
     meanings = member_docs(EventKind)
+    replayed = {kind for kinds in EVENT_PARTS.values() for kind in kinds}
     missing = [str(kind) for kind in EventKind if kind not in meanings]
+    missing += [f"{kind}: EVENT_PARTS of audit/replay.py" for kind in EventKind if kind not in replayed]
     if missing:
         raise Undocumented(missing)
     return page(

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import types
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hints
+
+from pydantic import BaseModel
 
 from tandem.contract.operation import Registry
 from tandem.contract.work import Work
@@ -15,12 +17,23 @@ from tandem.present.shape import KINDS, OF_NUMBERS, Shown, ShownField, kind_of, 
 HEAD = """\
 SHAPES: dict[str, tuple[tuple[str, ...], ...]] = {
 """
+_PLAIN = (str, int, float, bool, types.NoneType, Any, ...)
+_OF_TEXTS = frozenset({"block", "copied", "diff", "id", "name", "path", "person", "review", "state", "step", "time"})
+"""Kinds of one text."""
 
 
 def render(registry: Registry) -> str:
-    """The table of all answers, and the words of `Work` for those who must not import it."""
+    """The table of all answers, and the words of `Work` for those who must not import it.
+
+    Raises:
+        ValueError: A declaration would fail in an interface: two of one name or command, or a type that has no JSON.
+    """
     found: dict[str, type[Any]] = {}
+    commands: dict[tuple[str, str], str] = {}
     for operation in registry:
+        if (other := commands.setdefault((operation.noun, operation.verb), operation.name)) != operation.name:
+            raise ValueError(f"{operation.name} and {other} have the same command: {operation.noun} {operation.verb}")
+        _check(operation.request)
         _collect(operation.answer, found)
     _collect(Work, found)
     lines = [f'    "{name}": {_tuple(map(_line, shape(kind)))},\n' for name, kind in sorted(found.items())]
@@ -34,7 +47,7 @@ def shape(answer: type[Any]) -> Iterator[ShownField]:
     """How people see each field of an answer.
 
     Raises:
-        ValueError: A field names a kind that there is not.
+        ValueError: A field names a kind that there is not, or that is for another type.
     """
     hints = get_type_hints(answer, include_extras=True)
     for field in fields(answer):
@@ -44,6 +57,8 @@ def shape(answer: type[Any]) -> Iterator[ShownField]:
         found = told.kind or found
         if found not in KINDS:
             raise ValueError(f"{answer.__name__}.{field.name}: there is no kind {found!r}")
+        if (found in _OF_TEXTS and kind is not str) or (found in OF_NUMBERS and kind not in (int, float)):
+            raise ValueError(f"{answer.__name__}.{field.name}: the kind {found!r} is not for {kind}")
         yield ShownField(field.name, told.label or label_of(field.name), found, inner, told.empty)
 
 
@@ -94,11 +109,36 @@ def _collect(kind: Any, found: dict[str, type[Any]]) -> None:
     kind, _ = _unwrapped(kind)
     for inner in get_args(kind):
         _collect(inner, found)
-    if is_dataclass(kind) and isinstance(kind, type) and kind.__name__ not in found:
-        found[kind.__name__] = kind
-        hints = get_type_hints(kind, include_extras=True)
-        for field in fields(kind):
-            _collect(hints[field.name], found)
+    if not is_dataclass(kind) or not isinstance(kind, type) or found.get(kind.__name__) is kind:
+        return
+    if kind.__name__ in found:
+        raise ValueError(f"{kind.__module__} and {found[kind.__name__].__module__} both have a {kind.__name__}")
+    found[kind.__name__] = kind
+    _check(kind)
+    hints = get_type_hints(kind, include_extras=True)
+    for field in fields(kind):
+        _collect(hints[field.name], found)
+
+
+def _check(kind: type[Any]) -> None:
+    """See that every field of a request or an answer has a form in JSON, which all interfaces have alike."""
+    hints = get_type_hints(kind, include_extras=True)
+    for name in kind.model_fields if issubclass(kind, BaseModel) else [field.name for field in fields(kind)]:
+        _check_type(f"{kind.__name__}.{name}", hints[name])
+
+
+def _check_type(where: str, hint: Any) -> None:
+    origin = get_origin(hint)
+    if hasattr(hint, "__metadata__"):
+        _check_type(where, hint.__origin__)
+    elif origin in (Union, types.UnionType, tuple, list, dict, Mapping, Sequence):
+        for inner in get_args(hint):
+            _check_type(where, inner)
+    elif isinstance(hint, type) and issubclass(hint, BaseModel):
+        _check(hint)
+    elif hint not in (*_PLAIN, dict) and origin is not Literal and not is_dataclass(cast("Any", hint)):
+        ways = "text, numbers, Literal, tuple, dict or another dataclass; a time is a text, in ISO 8601"
+        raise ValueError(f"{where}: {hint} has no form in JSON that all interfaces share; use {ways}")
 
 
 def _line(field: ShownField) -> str:

@@ -69,7 +69,7 @@ def test_every_request_with_a_name_says_whose_it_is():
         (operation.name, field)
         for operation in REGISTRY
         for field in operation.request.model_fields
-        if field in {"reviewer_id", "proposer_id", "person", "withdrawn_by", "waived_by"}
+        if field in {"reviewer_id", "proposer_id", "person"} or field.endswith("_by")
     }
     # Of these the name is not the caller's: somebody else is ended, looked at, or reported on.
     about = {("kill_reviewer", "reviewer_id"), ("get_reviewer_log", "reviewer_id"), ("report_outcome", "reviewer_id")}

@@ -16,6 +16,7 @@ from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, cast
 
+from tandem.contract.work import WORK
 from tests.ports import HeldPort
 from tests.reviewers.running import PATIENCE_SECONDS
 
@@ -51,9 +52,7 @@ def proposal(**changes: Any) -> dict[str, Any]:
         "priority": "normal",
         "agent_type": "gsd-executor",
         "agent_role": "proposer",
-        "phase": None,
-        "plan": None,
-        "task": None,
+        **dict.fromkeys(WORK),
         "proposer_id": "session-7",
         "author": "session-7",
         "origin": "proposal",

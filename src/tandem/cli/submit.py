@@ -68,7 +68,7 @@ else:
     WorkOptions = make_dataclass(
         "WorkOptions",
         [
-            (name, Annotated[str | None, Option(f"--{name}", metavar="NAME", help=words)], None)
+            (name, Annotated[str | None, Option(f"--{name.replace('_', '-')}", metavar="NAME", help=words)], None)
             for name, _, words in WORK
         ],
         namespace={"__module__": __name__},

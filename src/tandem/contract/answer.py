@@ -29,7 +29,9 @@ def shown(kind: type[T], record: Any, /, **stated: Any) -> T:
     plain, values, times = _common(kind, record.__class__, tuple(stated))
     stated.update(zip(plain, values(record), strict=False))
     for name in times:
-        stated[name] = time_or_none(getattr(record, name))
+        time = getattr(record, name)
+        # A text is what others named so.
+        stated[name] = time if isinstance(time, str) else time_or_none(time)
     return kind(**stated)
 
 

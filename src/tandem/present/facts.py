@@ -28,6 +28,8 @@ _HASH: Final = re.compile("[0-9a-f]{40,}")
 _HASH_DIGITS: Final = 12
 _WORK: Final = ShownField("work", "work", "text")
 """The column of a table with what each row's review belongs to, as `work` says it."""
+_ALL_OF_WORK: Final = "*"
+"""Leads to all of `Work`: no field has that name."""
 
 
 class Fact:
@@ -99,18 +101,20 @@ def table(
     """
     columns = [(field, way) for field, way in _flat(kind, records) if field.kind in IN_TABLES]
     if only is not None:
-        known = {name: (_WORK, tuple(name.split("."))) for name in only if name.endswith(_WORK.name)}
+        known = {name: (_WORK, (*name.split(".")[:-1], _ALL_OF_WORK)) for name in only if name.endswith(_WORK.name)}
         known |= {".".join(way): (field, way) for field, way in columns}
         columns = [known[name] for name in only if name in known]
     told = [(field, [_fact(field, _at(record, way)) for record in records]) for field, way in columns]
     told = [(field, cells) for field, cells in told if not all(_is_empty(cell.value) for cell in cells)]
-    return [field for field, _ in told], [list(row) for row in zip(*(cells for _, cells in told), strict=True)]
+    return [field for field, _ in told], [[cells[at] for _, cells in told] for at in range(len(records))]
 
 
 def _fact(field: ShownField, value: Any) -> Fact:
     """A field with its value, or with the words for an empty one; those of a list stand where its rows would."""
     if field.empty and field.kind != "table" and _is_empty(value):
         return Fact(ShownField(field.name, field.label, "text"), field.empty)
+    if field.kind == "time" and value is not None and not _is_time(value):
+        return Fact(ShownField(field.name, field.label, "text"), value)
     return Fact(field, value)
 
 
@@ -148,7 +152,7 @@ def _joined(outer: str, label: str) -> str:
 
 def _at(record: Any, way: tuple[str, ...]) -> Any:
     for name in way:
-        record = work(record) if name == _WORK.name else getattr(record, name, None)
+        record = work(record) if name == _ALL_OF_WORK else getattr(record, name, None)
     return record
 
 
@@ -227,5 +231,5 @@ _WORDS: Final[dict[str, Callable[[Any], str]]] = {
     "percent": "{:.0%}".format,
     "size": "{:,} bytes".format,
     "words": lambda texts: ", ".join(worded("text", text) for text in texts),
-    "counts": lambda numbers: ", ".join(f"{number} {name}" for name, number in numbers.items() if number),
+    "counts": lambda numbers: ", ".join(f"{number} {name}" for name, number in numbers.items() if number) or "none",
 }

@@ -84,5 +84,6 @@ _FUNCTIONS = {
     if getattr(function, "__module__", "") == module.__name__
 }
 
-# An operation without a function is a KeyError at every start.
+if _left_out := [operation.name for operation in REGISTRY if operation.name not in _FUNCTIONS]:
+    raise LookupError(f"no module of `MODULES` has a function of this name: {', '.join(_left_out)}")
 HANDLERS: Final[Mapping[str, Handler]] = {operation.name: _FUNCTIONS[operation.name] for operation in REGISTRY}

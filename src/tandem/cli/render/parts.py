@@ -149,14 +149,17 @@ def _in_line(kind: str, value: Any) -> Text:
     return Text(words, STYLES.get(words, "") if kind in {"state", "text"} else "")
 
 
-def table(kind: str, rows: Sequence[Any], names: Sequence[str] = ()) -> Table:
+def table(kind: str, rows: Sequence[Any], names: Sequence[str] = ()) -> Drawable:
     """Rows of a type, in the columns that `COLUMNS` names; else in those of all its fields that have room.
 
-    The last column has the details of each row, as facts with their names; the first one the rows' names, if any.
+    Where none has room, the rows are one below the other. The last column has the details of each row, as facts with
+    their names; the first one the rows' names, if any.
     """
     columns, cells = fact_table(kind, rows, [*_columns(COLUMNS[kind], rows)] if kind in COLUMNS else None)
     heads = [Column(one.label, is_whole=one.kind in NEVER_BROKEN) for one in columns]
     told = [field.name for field in shape(kind, rows) if field.kind == "details"]
+    if not heads and not told:
+        return Group(*(fields(kind, row) for row in rows))
     heads[:0] = [Column(is_whole=True)] if names else []
     drawn = Table([*heads, *(Column(least=_LEAST_OF_DETAILS) for _ in told)], has_head=True)
     for at, (row, record) in enumerate(zip(cells, rows, strict=True)):
