@@ -54,14 +54,14 @@ def test_without_any_word_the_defaults_hold() -> None:
 
 
 def test_the_nearest_place_wins_and_is_named(config_dir: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    user = user_says(config_dir, "page_limit = 150\nport = 1111\nlog_level = 'debug'\nsweep_interval_seconds = 20")
-    near = project_says(project, "page_limit = 100\n")
+    user = user_says(config_dir, "page_limit = 400\nport = 1111\nlog_level = 'debug'\nsweep_interval_seconds = 20")
+    near = project_says(project, "page_limit = 300\n")
     monkeypatch.setenv("TANDEM_PORT", "2222")
     monkeypatch.setenv("TANDEM_LOG_LEVEL", "warning")
     loaded = load_settings({"port": 3333, "host": None}, project)
     expected = {
         "sweep_interval_seconds": (20.0, user),
-        "page_limit": (100, near),
+        "page_limit": (300, near),
         "log_level": ("warning", "TANDEM_LOG_LEVEL"),
         "port": (3333, "--port"),
         "host": ("127.0.0.1", "default"),
@@ -71,8 +71,8 @@ def test_the_nearest_place_wins_and_is_named(config_dir: Path, project: Path, mo
 
 
 def test_the_broker_itself_reads_no_repository(project: Path) -> None:
-    project_says(project, "page_limit = 100")
-    assert load_settings({}).settings.page_limit == 200
+    project_says(project, "diff_limit_bytes = 1000")
+    assert load_settings({}).settings.diff_limit_bytes == 5_000_000
 
 
 @pytest.mark.parametrize(
@@ -152,6 +152,9 @@ def test_a_misspelt_variable_is_reported(monkeypatch: pytest.MonkeyPatch, stated
         ("port = ", "not valid TOML", None),
         ("prot = 1", "no setting 'prot'. Did you mean 'port'", sorted(Settings.model_fields)),
         ("port = 'x'", "port: ", None),
+        ("port = true", "port: it is true or false; write the value itself", None),
+        ('database_url = "a\\u0000"', "database_url: it has a NUL character", None),
+        ("page_limit = 199", "greater than or equal to 200", None),
         *((f"{key} = ''", f"{key}: a path cannot be empty. ", None) for key in FOLDERS_AND_FILES),
         (f"session_idle_seconds = {30 * 24 * 3600 + 1}", "less than or equal to 2592000", None),
         (
@@ -262,20 +265,20 @@ def test_config_show_names_each_value_its_origin_and_what_was_ignored(
     subprocess.run(["git", "init", "-q", str(project)], check=True)
     (project / "src").mkdir()
     user = user_says(config_dir, f"port = 1111\n{GATED}")
-    near = project_says(project, "page_limit = 100\nport = 2")
+    near = project_says(project, "diff_limit_bytes = 1000\nport = 2")
     monkeypatch.setenv("TANDEM_DATABASE_URL", "postgresql://me:hunter2@db.test/tandem")
     ended = config_show(project / "src", "--json")
     shown: dict[str, Any] = json.loads(ended.stdout)["data"]
     assert ended.returncode == 0
     assert shown["settings"].keys() == Settings.model_fields.keys()
     assert (shown["settings"]["port"]["value"], shown["settings"]["port"]["origin"]) == (1111, user)
-    assert shown["settings"]["page_limit"]["origin"] == near
+    assert shown["settings"]["diff_limit_bytes"]["origin"] == near
     assert shown["settings"]["workflows"]["value"] == {"frontend-backend": {"mode": "approval"}}
     assert shown["settings"]["database_url"]["origin"] == "TANDEM_DATABASE_URL"
     assert [(one["key"], one["origin"]) for one in shown["ignored"]] == [("port", near)]
 
     readable = config_show(project / "src")
-    assert "page_limit" in readable.stdout
+    assert "diff_limit_bytes" in readable.stdout
     assert "frontend-backend" in readable.stdout
     assert "ignored: port" in readable.stderr
     assert "hunter2" not in ended.stdout + readable.stdout

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
+
+import pytest
 
 from tandem.cli.main import load
 from tandem.cli.tree import TREE
@@ -277,6 +282,40 @@ def test_audit_verify_makes_no_database_where_there_is_none(tmp_path: Path) -> N
     assert ended.status == 1
     assert "refused: NOT_FOUND: " in ended.stderr
     assert not (tmp_path / "nothing").exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such redirection")
+@pytest.mark.parametrize("streams", [">&-", "2>&-", "<&-", ">&- 2>&- <&-"])
+def test_a_command_does_its_work_though_a_stream_is_closed(tandem: Inside, tmp_path: Path, streams: str) -> None:
+    review = tandem.created()
+    claim = [sys.executable, "-m", "tandem", "review", "claim", review, "--reviewer-id", "rita", "--json"]
+    environment = {**os.environ, "TANDEM_BROKER": tandem.url}
+    ended = subprocess.run(
+        ["sh", "-c", f'exec "$@" {streams}', "sh", *claim],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        check=True,
+    )
+    assert ended.stderr == b""
+    assert tandem.run("review", "status", review, "--json").data["reviewer_id"] == "rita"
+    assert (b'"rita"' in ended.stdout) == (">&-" not in streams.split())
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="it is of Linux")
+def test_output_that_has_no_room_is_told_without_a_traceback(tandem: Inside, tmp_path: Path) -> None:
+    listing = [sys.executable, "-m", "tandem", "review", "list", "--all"]
+    with Path("/dev/full").open("wb") as full:
+        ended = subprocess.run(
+            listing, cwd=tmp_path, env={**os.environ, "TANDEM_BROKER": tandem.url}, stdout=full, stderr=subprocess.PIPE,
+            text=True, check=False,
+        )  # fmt: skip
+    assert (ended.returncode, ended.stderr.partition(":")[0]) == (1, "The output could not be written")
+
+
+def test_a_name_that_was_typed_stays_as_it_is_in_a_refusal(tandem: Inside) -> None:
+    refused = tandem.run("review", "list", "--project", "list_reviews").refusal
+    assert "There is no project 'list_reviews'" in refused
 
 
 def test_the_version_is_printed(tmp_path: Path) -> None:

@@ -223,8 +223,9 @@ def test_in_a_linked_working_tree_it_is_the_main_ones_file(shop: Shop, tmp_path:
     assert shop.file.read_bytes() == stock()
 
 
-def test_a_file_that_is_no_json_is_refused_and_left_alone(shop: Shop) -> None:
-    broken = shop.write(b'{"mode": ')
+@pytest.mark.parametrize("content", [b'{"mode": ', b'{"planning": "x"}', b'{"planning": [1]}', b"5"])
+def test_a_file_that_is_no_json_is_refused_and_left_alone(shop: Shop, content: bytes) -> None:
+    broken = shop.write(content)
     assert "config.json" in shop.run("on").refusal
     assert shop.file.read_bytes() == broken
     status = shop.run("status")

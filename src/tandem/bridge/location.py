@@ -136,7 +136,8 @@ class BrokerLocation:
             )
         if self.url is not None and not is_local(self.url):
             return f"Check the address (it is from {self.origin}), and whether the broker runs on that machine"
-        folder = "" if not self.is_own or self.data_dir == find_data_dir() else f" --data-dir {self.data_dir}"
+        is_usual = not self.is_own or self.data_dir == find_data_dir()
+        folder = "" if is_usual else f" --data-dir {shell_quoted(self.data_dir)}"
         if isinstance(failure, Stranger):
             here = (
                 f"{self.listener()}. If that is your own broker, of an older version, end it: tandem down. Start yours"
@@ -253,7 +254,9 @@ def find_data_dir() -> str:
 def stated_data_dir() -> str | None:
     """The data folder that the user chose; None if it is the default."""
     stated = os.environ.get("TANDEM_DATA_DIR") or configured().get("data_dir")
-    return os.path.abspath(os.path.expanduser(stated)) if isinstance(stated, str) else None
+    # The broker's own start says that a name has no such character.
+    is_name = isinstance(stated, str) and "\0" not in stated
+    return os.path.abspath(os.path.expanduser(stated)) if is_name else None
 
 
 def configured() -> dict[str, Any]:

@@ -6,6 +6,7 @@ most commands to answer: it is left what this parser does not know for certain, 
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import sys
@@ -14,8 +15,8 @@ from pathlib import Path
 from tandem.cli.declared import Misused
 from tandem.cli.execution import carry_out
 from tandem.cli.table import COMMANDS
-from tandem.cli.terminal import show_refusal
-from tandem.errors import NotFound
+from tandem.cli.terminal import say, show_refusal
+from tandem.errors import NotFound, Unavailable
 from tandem.git.place import deleted_folder
 
 TYPE_CHECKING = False  # as in `declared`
@@ -35,6 +36,7 @@ _FLAGS = frozenset("aeinopqsvz")
 
 def run(arguments: list[str]) -> None:
     """Run a command; ends the process with its exit status."""
+    _open_standard_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # A pipe is read by programs, which expect UTF-8 as --json is; a terminal has an encoding of its own.
@@ -56,6 +58,30 @@ def run(arguments: list[str]) -> None:
         # The reader has gone: the rest of the output is dropped.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
+    except OSError as error:
+        sys.exit(_refused_by_system(error, as_json=as_json))
+
+
+def _refused_by_system(error: OSError, *, as_json: bool) -> int:
+    if error.filename is not None:
+        return show_refusal(Unavailable(f"{error.filename}: {error.strerror}."), as_json=as_json)
+    if error.errno not in {errno.ENOSPC, errno.EIO}:
+        raise error
+    sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - until the process ends
+    say(f"The output could not be written: {error.strerror}. What the command was for may be done.")
+    return 1
+
+
+def _open_standard_streams() -> None:
+    """Open what was closed at the start, so that nothing else gets its number, and nothing fails at the end."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            # The lowest number that is free.
+            os.open(os.devnull, os.O_RDWR)
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w" if number else "r", encoding="utf-8"))  # noqa: SIM115 - as above
 
 
 def _typer() -> ModuleType:

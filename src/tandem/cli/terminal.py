@@ -187,7 +187,7 @@ def show_refusal(error: TandemError, *, as_json: bool, parameters: Iterable[Para
     if isinstance(error, Declined):
         say(error.message)
         return ended
-    message = wording.of_refusal(error.message, error.details, parameters)
+    message = wording.of_refusal(error.message, error.details, parameters, sys.argv)
     lines = [Text.assemble(("refused: ", "bold red"), (error.code, "bold"), f": {indented(message)}")]
     if error.code == REFUSED_CODE and has_token():
         lines.append(

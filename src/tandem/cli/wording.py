@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from functools import cache, partial
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import cache
 from typing import Any, cast
 
 from tandem.bridge.operations import OPERATIONS
@@ -33,6 +33,7 @@ _LIBRARY = (
     (r"Input should be less than or equal to ", "must be at most "),
     (r"Input should be greater than ", "must be more than "),
     (r"(?:Input|String|List|Tuple|Value) should ", "must "),
+    (r"Input is not a valid path for [^.;]*", "must be a path"),
     (r"Field required", "is missing"),
 )
 """How the libraries that check values say it, and how we do."""
@@ -63,13 +64,16 @@ def of_usage(error: Any) -> str:
     return said + (f" Did you mean {' or '.join(map(repr, sorted(possible)))}?" if possible else "")
 
 
-def of_refusal(message: str, details: Mapping[str, Any], parameters: Iterable[Parameter]) -> str:
+def of_refusal(
+    message: str, details: Mapping[str, Any], parameters: Iterable[Parameter], typed: Collection[str] = ()
+) -> str:
     """A broker's refusal, as the person who typed the command understands it.
 
     Args:
         message: As the broker answered it.
         details: The refusal's facts; `field` names the wrong one.
         parameters: Those of the command that was typed.
+        typed: Its words: a branch or project may be called like an operation.
     """
     options = dict(_options(parameters))
     operation, colon, rest = message.partition(": ")
@@ -79,16 +83,18 @@ def of_refusal(message: str, details: Mapping[str, Any], parameters: Iterable[Pa
         said = f"{_option(field, options)} {said.removeprefix(f'{field}: ')}"
     for pattern, replacement in (*_LIBRARY, *_ELSEWHERE):
         said = re.sub(pattern, replacement, said)
-    said = in_commands(said)
+    said = in_commands(said, but=typed)
     said = said.replace("answer REVIEW", f"answer {details.get('review_id')}")
     said = _SETTING.sub(r"\1 must", said).replace(": must ", " must ")
-    said = _FIELD.sub(lambda found: _named(found, options), said)
+    # What a file calls a setting, an option may be called, too.
+    if "setting" not in details or str(details.get("origin", "")).startswith("--"):
+        said = _FIELD.sub(lambda found: _named(found, options), said)
     return said + _meant(said, details.get("allowed"))
 
 
-def in_commands(text: str, *, whole: bool = False) -> str:
+def in_commands(text: str, *, whole: bool = False, but: Collection[str] = ()) -> str:
     """A text with commands for operations, `whole` or with the arguments only that the text gives."""
-    return _operation().sub(partial(_command, whole=whole), text)
+    return _operation().sub(lambda found: found[0] if found[1] in but else _command(found, whole=whole), text)
 
 
 def _meant(said: str, allowed: Any) -> str:
@@ -111,7 +117,7 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 def _operation() -> re.Pattern[str]:
     """An operation, with the arguments behind it; made where it is needed, as that takes longer than an answer."""
     return re.compile(
-        rf"[`']?\b({'|'.join(sorted(OPERATIONS, key=len, reverse=True))})\b[`']?"
+        rf"(?<![/\w])[`']?\b({'|'.join(sorted(OPERATIONS, key=len, reverse=True))})\b[`']?"
         r"(?P<waits> with wait\b(?:=true)?)?(?: \((?P<given>\w+=[\w-]+(?:, \w+=[\w-]+)*)\))?"
     )
 

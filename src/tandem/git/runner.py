@@ -242,10 +242,9 @@ class Git:
         except OSError as exc:
             if cwd is not None and not cwd.is_dir():
                 raise Unavailable(f"The folder {cwd} is no longer there; restore it.", path=str(cwd)) from exc
-            raise Unavailable(
-                f"The program {self.program!r} cannot be started ({exc.strerror}). {HOW_TO_INSTALL}",
-                program=self.program,
-            ) from exc
+            ways = HOW_TO_INSTALL if self.program == "git" else "Correct the broker's setting git_executable."
+            message = f"The program {self.program!r} cannot be started ({exc.strerror}). {ways}"
+            raise Unavailable(message, program=self.program) from exc
         if self.limits is not None:
             from tandem.core import platforms  # hooks do without it
 

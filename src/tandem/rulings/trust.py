@@ -107,7 +107,7 @@ def own_keys(content: bytes) -> dict[str, Any]:
     """Tandem's own keys of a file of GSD's settings: those of GSD's object `planning`, else of the top level.
 
     Raises:
-        ValueError: It is too large, or not an object of JSON.
+        ValueError: It is too large, or it or its `planning` is not an object of JSON.
     """
     if len(content) > LARGEST_BYTES:
         raise ValueError(f"it has more than {LARGEST_BYTES} bytes")
@@ -121,7 +121,9 @@ def own_keys(content: bytes) -> dict[str, Any]:
         raise ValueError("it is not an object of JSON")  # noqa: TRY004 - one kind of error for every problem in it
     stated = cast("dict[str, Any]", document)
     section: Any = stated.get(SECTION)
-    places = (stated, cast("dict[str, Any]", section)) if isinstance(section, dict) else (stated,)
+    if section is not None and not isinstance(section, dict):
+        raise ValueError(f"its '{SECTION}' is not an object")
+    places = (stated, cast("dict[str, Any]", section or {}))
     return {key: place[key] for key in OWN_KEYS for place in places if key in place}
 
 

@@ -19,7 +19,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 
 from tandem.core import platforms
 from tandem.errors import ConfigInvalid
@@ -122,6 +131,16 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, hide_input_in_errors=True)
 
+    @field_validator("*", mode="before")
+    @classmethod
+    def _plain(cls, value: object, about: ValidationInfo) -> object:
+        """The value, unless it passes for another: `true` for 1, or a text that no file's name can have."""
+        if isinstance(value, bool) and cls.model_fields[about.field_name or ""].annotation is not bool:
+            raise ValueError("it is true or false; write the value itself")
+        if isinstance(value, str) and "\0" in value:
+            raise ValueError("it has a NUL character")
+        return value
+
     auth: Literal["trusted", "token"] = Field(
         "trusted",
         description="trusted: everyone who reaches the port may do everything; token: calls need an access token.",
@@ -174,7 +193,7 @@ class Settings(BaseModel):
     text_limit_bytes: Annotated[Bytes, LOWER, ADVANCED, AT_ONCE] = Field(256_000, description="Largest single text.")
     body_limit_bytes: Annotated[Bytes, LOWER, ADVANCED] = Field(16_000_000, description="Largest request body.")
     page_limit: Annotated[int, LOWER, ADVANCED, AT_ONCE] = Field(
-        200, ge=1, le=10_000, description="Most rows of one page."
+        200, ge=200, le=10_000, description="Most rows of one page. Tandem's own commands and pages ask for 200."
     )
     git_executable: str = Field("git", min_length=1, description="The git program, by name or path.")
     git_timeout_seconds: Annotated[Seconds, LOWER, ADVANCED] = Field(10, description="Time limit of one git command.")

@@ -7,6 +7,7 @@ then the port; only then the data.
 from __future__ import annotations
 
 import contextlib
+import errno
 import ipaddress
 import json
 import os
@@ -19,6 +20,7 @@ from tandem.core import files, platforms
 from tandem.core.closing import Closing
 from tandem.core.platforms import ProcessIdentity
 from tandem.errors import ConfigInvalid, Unavailable
+from tandem.git.place import shell_quoted
 from tandem.settings.certificates import CERTIFICATE, KEY, Certificate, CertificateFiles
 
 if TYPE_CHECKING:
@@ -307,7 +309,7 @@ def _take_lock(data_dir: Path) -> int:
     where = f", port {holder['port']}" if "port" in holder else ""
     raise FolderTaken(
         f"Another broker has the data in {data_dir} ({who}{where}). Use that one, or stop it with "
-        f"'tandem down --data-dir {data_dir}'.",
+        f"'tandem down --data-dir {shell_quoted(str(data_dir))}'.",
         data_dir=str(data_dir),
         **holder,
     )
@@ -327,6 +329,8 @@ def _listen(host: str, port: int, setting: str = "port") -> socket.socket:
         listener.setblocking(False)  # noqa: FBT003 - the standard library's signature
     except OSError as error:
         listener.close()
+        if error.errno == errno.EADDRNOTAVAIL:
+            raise ConfigInvalid(f"This machine has no address {host}: choose another.", setting="host") from error
         raise ConfigInvalid(
             f"Port {port} at {host} cannot be had: {error.strerror}. Stop the program that uses it, or choose "
             f"another port with {'--port' if setting == 'port' else f'the setting {setting}'} (0 takes a free one).",

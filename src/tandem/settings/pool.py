@@ -60,13 +60,15 @@ def absolute_path(value: object) -> object:
     """A path without `~` that does not depend on where one stands; texts only."""
     if value == "":
         raise ValueError("a path cannot be empty")
+    if isinstance(value, str) and "\0" in value:
+        raise ValueError("a path has no NUL character")
     return Path(value).expanduser().absolute() if isinstance(value, str | Path) else value
 
 
 def _listed(value: object) -> object:
     """A list of texts, never one text that somebody would have to take apart."""
     if isinstance(value, str):
-        raise ValueError("write it as a list of texts, such as ['program', 'argument']; no shell reads it")  # noqa: TRY004 - pydantic reports ValueError only
+        raise ValueError("write it as a list of texts, such as ['one', 'two']; nothing takes one text apart")  # noqa: TRY004 - pydantic reports ValueError only
     return value
 
 

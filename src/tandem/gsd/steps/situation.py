@@ -19,6 +19,7 @@ from tandem.core import platforms
 from tandem.core.atomic_dirs import turn
 from tandem.core.files import write_atomically
 from tandem.errors import ConfigInvalid, InvalidInput, Unavailable
+from tandem.git.place import shell_quoted
 from tandem.rulings import ask, git, planning, state, trust
 from tandem.rulings.message import plan_key
 
@@ -180,7 +181,7 @@ class StepContext:
         if found.url is None:
             raise Unavailable(
                 f"The gate is on and no broker runs on {gate.data_dir}. Start it with: "
-                f"tandem up --background --data-dir {gate.data_dir}",
+                f"tandem up --background --data-dir {shell_quoted(gate.data_dir)}",
                 data_dir=gate.data_dir,
             )
         return found

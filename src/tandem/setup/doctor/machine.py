@@ -115,6 +115,11 @@ async def check_settings(here: DoctorContext) -> list[Finding]:
             fix = f"rm {shlex.quote(origin)}" if Path(origin).name == LAST_RUN_FILE else "correct that place"
         return [problem("settings", error.message, fix)]
     found = [_ignored(one) for one in loaded.ignored]
+    program = loaded.settings.git_executable
+    if program != "git" and shutil.which(program) is None:
+        found.append(
+            problem("settings", f"git_executable is {program!r}, which is no program.", "correct that setting")
+        )
     return found or [ok("settings", "The settings can be used, and nothing of them is ignored.")]
 
 
