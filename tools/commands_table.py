@@ -52,6 +52,7 @@ FOR_PROGRAMS = frozenset(
         "record_rollback",
         "renew_claim",
         "report_check",
+        "report_landing",
         "report_outcome",
         "set_gate",
         "supervisor_heartbeat",

@@ -76,9 +76,11 @@ _OWN_DEFAULTS: Final = {
     "reviewer_pool": "no pool",
 }
 _OWN_TYPES: Final = {
-    "secret_key_file": "file or null",
     "workflows": "tables, see [a workflow](cycles.md#a-workflow)",
     "reviewer_pool": "table, see [its settings](reviewer-pool.md#settings)",
+}
+_OWN_EFFECTS: Final = {
+    "reviewer_pool": "partly at once ([which](reviewer-pool.md#settings))",
 }
 _TIGHTENED: Final = {
     Tighten.LOWER: "lower it",
@@ -91,7 +93,7 @@ _TIGHTENED: Final = {
 
 
 def operations() -> str:
-    """Every operation on its four faces."""
+    """Every operation on its four interfaces."""
     types: dict[str, list[Field]] = {}
     sections = [_operation(operation, types) for operation in REGISTRY]
     index = table(
@@ -130,7 +132,7 @@ def _operation(operation: Operation, types: dict[str, list[Field]]) -> str:
         [
             f"## {operation.name}",
             operation.description,
-            _faces(operation),
+            _interfaces(operation),
             f"Codes of its own: {code(codes)}." if codes else "It has no codes of its own.",
             "**Request**" if asked else "The request has no fields.",
             *([_request_table(asked)] if asked else []),
@@ -141,7 +143,7 @@ def _operation(operation: Operation, types: dict[str, list[Field]]) -> str:
     )
 
 
-def _faces(operation: Operation) -> str:
+def _interfaces(operation: Operation) -> str:
     offered = endpoints(operation)
     traits = ["reads only" if operation.hints.read_only else "writes"]
     traits += ["may be repeated"] if operation.hints.idempotent else []
@@ -154,7 +156,7 @@ def _faces(operation: Operation) -> str:
         ("command line", f"`tandem {operation.noun} {operation.verb}`"),
         ("Python", f"`await client.{operation.name}(…)`"),
     ]
-    return table(("face", "how"), rows)
+    return table(("interface", "how"), rows)
 
 
 def _request_table(fields: list[Field]) -> str:
@@ -249,7 +251,7 @@ def settings() -> str:
                 f"`{name}`",
                 f"`{PREFIX}{name.upper()}`",
                 *_setting(name, schema[name]),
-                names.takes_effect(Settings, name),
+                _OWN_EFFECTS.get(name) or names.takes_effect(Settings, name),
             )
             for name in Settings.model_fields
             if names.has(Settings, name, Mark.ADVANCED) is advanced
@@ -261,12 +263,14 @@ def settings() -> str:
         "Nearest wins: options of `tandem up`, then variables of the environment, then the project's "
         "`.tandem/config.toml`, then the user's `config.toml`, then the default. "
         "[Operating a broker](../guide/operating.md#configuration) says where the files are; `tandem config show` says "
-        "where each value came from. Of a project's file only what tightens counts, unless a person trusted the file "
+        "where each value came from. Of a project's file only stricter values count, unless a person trusted the file "
         "as it is (`tandem trust`). The broker itself reads it for `gate_exempt` and `checks_on_tip` alone.",
         "A broker that runs reads the user's file again when it changes: settings that take effect at once need no "
         "restart. A file that cannot be used changes nothing; the log, `tandem doctor` and `tandem status` say why. "
         "Variables and options of `tandem up` stay as they were at the start.",
-        "Durations are seconds, sizes are bytes. Options of `tandem up` exist for `host`, `port` and `data_dir`.",
+        "Durations are seconds, sizes are bytes. Options of `tandem up` exist for `host`, `port`, `data_dir` "
+        "and `database_url` (`--database`). `tandem config show` also shows the three settings of "
+        "[GSD](../guide/gsd.md#the-three-settings): `tandem_enabled`, `review_granularity` and `execution_mode`.",
         table(head, rows[False]),
         "## Advanced settings",
         "Few need these; `tandem config show --all` shows them.",
@@ -278,8 +282,9 @@ def _setting(name: str, schema: dict[str, Any]) -> tuple[str, str, str, str, str
     default = _OWN_DEFAULTS.get(name) or shown_default(schema.get("default"))
     tighten = names.direction(Settings, name)
     permitted = _TIGHTENED[tighten] if tighten else "not set it"
+    kind = _OWN_TYPES.get(name) or type_text(schema)
     return (
-        _OWN_TYPES.get(name) or type_text(schema),
+        kind.replace("folder", "file") if name.endswith("_file") else kind,
         default,
         ", ".join(limits(schema)),
         schema["description"],

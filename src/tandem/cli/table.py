@@ -101,6 +101,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("agent", "--agent", variable="TANDEM_AGENT", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),
         Parameter("as_json", "--json", kind="flag", default=False, help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
         Parameter("new", "--new", kind="flag", default=False, help="--project names a new label.", panel="Common options"),
+        hidden=True,
     ),
     "inbox show": Command(
         "get_inbox", "What waits for a person, what waits for others, and problems; of all projects unless one is named.",

@@ -86,9 +86,7 @@ class EventKind(StrEnum):
     REVIEW_CLOSED = "review_closed"
     """The review is over; `outcome` says how."""
     ATTENTION_RAISED = "attention_raised"
-    """Too many runs ended without a verdict, and the review left the queue until a person has looked; `reason` has the
-    last.
-    """
+    """The review waits for a person and left the queue until one has looked; `reason` says why."""
     ATTENTION_CLEARED = "attention_cleared"
     """Somebody looked: the review was claimed by its id, put back by hand (`retry_review`), revised or closed, or its
     counter-patch was accepted.
