@@ -362,7 +362,7 @@ def pages() -> dict[str, str]:
 
 
 BY_HAND = frozenset(
-    {"broker.md", "checks.md", "clients.md", "diffs.md", "gate.md", "policy.md", "reviewer-programs.md"}
+    {"broker.md", "checks.md", "clients.md", "diffs.md", "findings.md", "gate.md", "policy.md", "reviewer-programs.md"}
 )
 """Pages of the reference that no generator writes."""
 
