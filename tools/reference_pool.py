@@ -11,7 +11,6 @@ from pydantic import BaseModel
 from reference_parts import (
     Undocumented,
     code,
-    endpoints,
     limits,
     member_docs,
     rendered,
@@ -30,14 +29,9 @@ from tandem.pool.reviewers.outcomes import Outcome
 from tandem.pool.reviewers.worker import AT_ONCE_SECONDS
 from tandem.pool.rules import DrainReason, ProjectQueue, Reviewer, ReviewerState
 from tandem.reviews import claim_rules as claims
-from tandem.server.catalogue import REGISTRY
 from tandem.settings import names
 from tandem.settings.pool import PoolSettings, ProfileSettings
 
-_SUBJECT: Final = "tandem.pool."
-"""The package whose requests are those of pools."""
-_OF_REVIEWS: Final = ("retry_review",)
-"""Operations on reviews that only a pool makes necessary."""
 _OWN_TYPES: Final = {
     "prompt_template_path": "file or null",
     "workspace_wsl_path": "folder or null",
@@ -111,7 +105,6 @@ def reviewer_pool() -> str:
         exit_statuses=table(
             ("status", "meaning"), ((str(int(one)), about) for one, about in member_docs(WorkerExit).items())
         ),
-        operations=_operations(),
         **_retries(),
         **_circuit(),
     )
@@ -195,20 +188,6 @@ def _variables() -> str:
             once = ", once" if form.once else ""
             rows.append((f"`{mode}`", f"`{{{{{name}}}}}`", needed + once, TEMPLATE[name]))
     return table(("mode", "variable", "in the template", "value"), rows)
-
-
-def _operations() -> str:
-    found = (one for one in REGISTRY if one.request.__module__.startswith(_SUBJECT) or one.name in _OF_REVIEWS)
-    rows = (
-        (
-            f"[`{one.name}`](operations.md#{one.name})",
-            ", ".join(sorted(one.roles)),
-            code(endpoints(one)) or "not offered",
-            one.description,
-        )
-        for one in found
-    )
-    return table(("operation", "roles", "MCP", "description"), rows)
 
 
 def _seconds(seconds: float) -> str:
