@@ -255,8 +255,9 @@ def stated_data_dir() -> str | None:
     """The data folder that the user chose; None if it is the default."""
     stated = os.environ.get("TANDEM_DATA_DIR") or configured().get("data_dir")
     # The broker's own start says that a name has no such character.
-    is_name = isinstance(stated, str) and "\0" not in stated
-    return os.path.abspath(os.path.expanduser(stated)) if is_name else None
+    if not isinstance(stated, str) or "\0" in stated:
+        return None
+    return os.path.abspath(os.path.expanduser(stated))
 
 
 def configured() -> dict[str, Any]:

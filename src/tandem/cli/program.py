@@ -73,7 +73,7 @@ def _refused_by_system(error: OSError, *, as_json: bool) -> int:
 
 
 def _open_standard_streams() -> None:
-    """Open what was closed at the start, so that nothing else gets its number, and nothing fails at the end."""
+    """Open those that are closed, so that nothing else gets their numbers, and no command fails at its end."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(number)
