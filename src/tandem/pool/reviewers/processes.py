@@ -98,8 +98,10 @@ class ProcessTree:
         if _HAS_SIGNALS:
             self._signal_group(signal.SIGKILL)
         killed: set[int] = set()
-        # Again and again: a process may have started others before it was killed.
-        while members := self._members():
+        seen = True
+        # Again and again: a process may have started others before, and one that is just beginning shows no marks.
+        while (members := self._members()) or (seen and killed):
+            seen = bool(members)
             for process in members:
                 # psutil compares start times first: a process that has the number of a dead one now is left alone.
                 with suppress(psutil.Error):
