@@ -118,6 +118,7 @@ def _with_profile(**table: Any) -> dict[str, Any]:
         ({"wsl_distro": "-d evil"}, "no hyphen first"),
         ({"min_pool_size": 4}, "min_pool_size (4) is over max_pool_size (3)"),
         ({"min_pool_size": -1}, "greater than or equal to 0"),
+        ({"max_pool_size": True}, "it is true or false; write the value itself"),
         ({"prompt_template_path": ""}, "cannot be empty"),
         ({"budget_per_review": 0}, "greater than 0"),
         ({"token_budget_per_day": 0}, "greater than or equal to 1"),

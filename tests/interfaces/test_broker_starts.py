@@ -277,6 +277,23 @@ def test_down_ends_a_broker_that_hangs_and_whose_data_folder_is_gone(user: User,
     assert not brokers(user)
 
 
+def test_a_broker_is_stopped_and_its_log_read_though_the_settings_are_wrong_by_now(user: User) -> None:
+    user.up("--port", "0")
+    (user.folder / "config").mkdir(exist_ok=True)
+    (user.folder / "config/config.toml").write_text("port = -1\n", "utf-8")
+    log = user.run("logs", "-n", "1")
+    assert (log.status, "only the data folder counts here" in log.stderr) == (0, True)
+    assert user.run("down").status == 0
+    assert not brokers(user)
+
+
+def test_a_stated_port_is_taken_or_refused_where_a_broker_runs(user: User) -> None:
+    url = user.up("--port", "0")["url"]
+    refused = user.run("up", "--background", "--port", str(user.port))
+    assert (refused.status, f"A broker runs already at {url}" in refused.stderr) == (1, True)
+    assert user.up("--port", url.rpartition(":")[2])["url"] == url
+
+
 def test_a_broker_that_runs_is_found_again_after_its_broker_json_was_lost(user: User) -> None:
     file = user.data_dir / "broker.json"
     with user.in_front("--port", str(user.port)):

@@ -49,6 +49,14 @@ def waiting_review(project: Checked) -> str:
     return found["reviews"][0]["review_id"]
 
 
+def test_checks_that_have_not_ended_are_listed_after_a_cursor_of_ours_only(project: Checked) -> None:
+    shell = Shell(project.broker.url, project.repo.root)
+    refused = shell.run("checks", "list", "--cursor", "bogus")
+    assert (refused.status, "This is no cursor" in refused.stderr) == (1, True)
+    misused = shell.run("checks", "list", "--wait", "--timeout", "nan")
+    assert (misused.status, "--timeout" in misused.stderr) == (2, True)
+
+
 def test_a_wait_shows_the_checks_and_ends_with_what_failed(project: Checked) -> None:
     project.have(
         check("unit tests", FAILS),

@@ -84,6 +84,22 @@ def test_hooks_are_judged_where_unreviewed_commits_pass_and_nothing_is_put_up(he
     assert everything(here) == before
 
 
+@pytest.mark.parametrize(
+    ("variable", "value", "says"),
+    [
+        ("TANDEM_GIT_EXECUTABLE", "nogit", "git_executable is 'nogit', which is no program."),
+        ("TANDEM_HOST", "192.0.2.7", "Tandem does not listen on 192.0.2.7"),
+        ("TANDEM_REVIEWER_POOL", '{"enabled": true, "workspace_path": "/none"}', "workspace_path is '/none'"),
+        ("TANDEM_REVIEWER_POOL", '{"enabled": true, "prompt_template_path": "/x"}', "prompt_template_path is '/x'"),
+    ],
+)  # fmt: skip
+def test_settings_that_a_start_or_a_reviewer_would_refuse_are_problems(
+    here: Gated, variable: str, value: str, says: str
+) -> None:
+    here = replace(here, environment={**here.environment, variable: value})
+    assert problems(examined(here.tandem("doctor", "--json")))["settings"].startswith(says)
+
+
 def test_a_broker_that_is_away_is_said_first_with_the_command_that_starts_it(
     plain: Path, user: dict[str, str], tmp_path: Path
 ) -> None:

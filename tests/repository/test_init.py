@@ -228,7 +228,9 @@ def test_with_the_gate_commits_are_refused_until_uninit_and_no_agent_undoes_it(d
     unasked = desk.run("uninit", "--yes")
     assert (unasked.status, "at a terminal" in unasked.stderr) == (1, True)
     assert commit(desk).returncode != 0
+    desk.run("commit", "-m", "m", "--timeout", "0")
     assert "gate     off" in desk.person("uninit", "--yes")
+    assert not (desk.root / ".git/tandem/commit").exists()
     assert commit(desk).returncode == 0
 
 

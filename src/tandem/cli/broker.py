@@ -14,9 +14,10 @@ from collections.abc import Callable, Coroutine
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
 
 from tandem import logs
-from tandem.bridge.location import locate
+from tandem.bridge.location import find_data_dir, locate
 from tandem.bridge.main import run as run_bridge
 from tandem.bridge.messages import as_object
 from tandem.bridge.session import unreachable
@@ -175,7 +176,7 @@ def down(
     as_json: EnvelopeOption = False,
 ) -> None:
     """Stop the broker: it finishes running calls, answers waits, then ends."""
-    settings = load_settings({"data_dir": data_dir}).settings
+    settings = _of_running(data_dir)
     running = find_running(settings.data_dir)
     patience = stop_seconds(settings) if timeout is None else timeout
     # Also those that no file tells of any more: their folder was deleted, and perhaps made again.
@@ -195,6 +196,15 @@ def down(
     return None
 
 
+def _of_running(data_dir: Path | None) -> Settings:
+    """The settings of a folder's broker: it was started before a mistake in them, and can be stopped all the same."""
+    try:
+        return load_settings({"data_dir": data_dir}).settings
+    except ConfigInvalid as error:
+        say(f"The settings cannot be used, and only the data folder counts here: {error.message}")
+        return Settings.model_validate({"data_dir": data_dir or find_data_dir()})
+
+
 def show_logs(
     *,
     data_dir: DataDirOption = None,
@@ -203,7 +213,7 @@ def show_logs(
     as_json: Annotated[bool, Option("--json", help="Print the lines as they are written: JSON.")] = False,
 ) -> None:
     """Show the broker's log."""
-    path = load_settings({"data_dir": data_dir}).settings.log_file
+    path = _of_running(data_dir).log_file
     if not path.exists() and not follow:
         say(f"There is no log yet: {path}")
     show_log(log_files.follow(path, lines), str if as_json else _readable, follow=follow)
@@ -341,6 +351,11 @@ async def _start_in_background(start: _Start, *, as_json: bool) -> None:
     settings = start.settings
     running = find_running(settings.data_dir)
     if running is not None and is_ready(running.url):
+        if start.given.get("port", 0) not in (0, urlsplit(running.url).port):
+            raise FolderTaken(
+                f"A broker runs already at {running.url} (process {running.pid}): stop it first, with tandem down.",
+                pid=running.pid,
+            )
         say(f"A broker runs already (process {running.pid}).")
     else:
         refuse_foreign_host(settings)

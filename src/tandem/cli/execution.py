@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from importlib import import_module
 
+from tandem.cli.declared import Misused
 from tandem.cli.table import COMMANDS
 from tandem.cli.terminal import show_refusal
 from tandem.errors import TandemError
@@ -30,6 +31,9 @@ def carry_out(words: str, values: dict[str, Any]) -> int:
         Misused: The command was called wrongly.
     """
     command = COMMANDS[words]
+    for one in command.parameters:
+        if one.kind == "number" and str(values.get(one.name)) == "nan":
+            raise Misused("must be a number.", one.option)
     try:
         return _done(command, dict(values))
     except TandemError as error:

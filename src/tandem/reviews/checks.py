@@ -56,10 +56,9 @@ async def list_checks(services: Services, caller: Caller, request: ListChecks) -
     Raises:
         NotFound: There is no such review (in that project), or round.
     """
-    review_id = request.review_id
+    review_id, given = request.review_id, services.waits.read(request.cursor)
     if review_id is None:
         return await _list_unfinished(services, caller, request)
-    given = services.waits.read(request.cursor)
 
     def work(unit: Unit) -> tuple[CheckList, bool]:
         review = reviews.get(unit, review_id, request.project)

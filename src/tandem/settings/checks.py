@@ -42,7 +42,9 @@ _Word = Annotated[str, Field(max_length=4_096), AfterValidator(storable_text)]
 _Path = Annotated[str, Field(min_length=1, max_length=4_096), AfterValidator(storable_text), AfterValidator(_relative)]
 _Command = Annotated[tuple[_Word, ...], Field(min_length=1, max_length=_MOST_WORDS)]
 _Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._-]{0,99}$")]
-_Seconds = Annotated[int, Field(ge=1, le=_LONGEST_SECONDS)]
+_Seconds = Annotated[int, Field(ge=1, le=_LONGEST_SECONDS, strict=True)]
+_Flag = Annotated[bool, Field(strict=True)]
+"""Never a text such as `no`."""
 _CLOSED = ConfigDict(extra="forbid", frozen=True)
 
 
@@ -61,7 +63,7 @@ class Setup(BaseModel):
     files: Annotated[tuple[_Path, ...], Field(min_length=1, max_length=_MOST_WORDS)]
     command: _Command
     timeout_seconds: _Seconds = 1_800
-    network: bool = False
+    network: _Flag = False
 
 
 class CheckDefinition(BaseModel):
@@ -82,7 +84,7 @@ class CheckDefinition(BaseModel):
     command: _Command
     paths: Annotated[tuple[_Word, ...], Field(max_length=_MOST_WORDS)] = ()
     timeout_seconds: _Seconds = 600
-    required: bool = True
+    required: _Flag = True
     setup: Setup | None = None
 
     @property

@@ -21,13 +21,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
     ValidationError,
-    ValidationInfo,
-    field_validator,
 )
 
 from tandem.core import platforms
@@ -37,7 +34,7 @@ from tandem.settings import names, workflows
 from tandem.settings import pool as pool_settings
 from tandem.settings.names import Mark, Tighten
 from tandem.settings.policy import DEFAULT_PATTERNS
-from tandem.settings.pool import PoolSettings, Seconds, absolute_path
+from tandem.settings.pool import PlainSettings, PoolSettings, Seconds, absolute_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -126,20 +123,10 @@ CommaSeparated = Annotated[tuple[str, ...], BeforeValidator(_comma_separated)]
 ADVANCED, AT_ONCE, LOWER = Mark.ADVANCED, Mark.AT_ONCE, Tighten.LOWER
 
 
-class Settings(BaseModel):
+class Settings(PlainSettings):
     """Everything that can be set. Durations are seconds, sizes bytes."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, hide_input_in_errors=True)
-
-    @field_validator("*", mode="before")
-    @classmethod
-    def _plain(cls, value: object, about: ValidationInfo) -> object:
-        """The value, unless it passes for another: `true` for 1, or a text that no file's name can have."""
-        if isinstance(value, bool) and cls.model_fields[about.field_name or ""].annotation is not bool:
-            raise ValueError("it is true or false; write the value itself")
-        if isinstance(value, str) and "\0" in value:
-            raise ValueError("it has a NUL character")
-        return value
+    model_config = ConfigDict(validate_default=True)
 
     auth: Literal["trusted", "token"] = Field(
         "trusted",

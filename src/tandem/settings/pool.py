@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Self, cast
+from typing import Annotated, Any, Final, Literal, Self, cast, get_args
 
 from pydantic import (
     AfterValidator,
@@ -19,6 +19,8 @@ from pydantic import (
     ConfigDict,
     Field,
     ValidationError,
+    ValidationInfo,
+    field_validator,
     model_validator,
 )
 
@@ -150,10 +152,24 @@ def _tables(value: object) -> object:
     return cast("object", value)
 
 
-class ProfileSettings(BaseModel):
-    """One kind of reviewers of the pool; the pool's settings hold for all that it leaves out."""
+class PlainSettings(BaseModel):
+    """Settings of which no value passes for another one."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _plain(cls, value: object, about: ValidationInfo) -> object:
+        kind = cls.model_fields[about.field_name or ""].annotation
+        if isinstance(value, bool) and bool not in (kind, *get_args(kind)):
+            raise ValueError("it is true or false; write the value itself")
+        if isinstance(value, str) and "\0" in value:
+            raise ValueError("it has a NUL character")
+        return value
+
+
+class ProfileSettings(PlainSettings):
+    """One kind of reviewers of the pool; the pool's settings hold for all that it leaves out."""
 
     name: Annotated[str, AfterValidator(_check_profile_name)] = Field(
         description="A word, by which a policy asks for it: `agent:NAME`."
@@ -185,10 +201,8 @@ class ProfileSettings(BaseModel):
     )
 
 
-class PoolSettings(BaseModel):
+class PoolSettings(PlainSettings):
     """Everything that can be set of the reviewer pool. Durations are seconds, sizes bytes, budgets US dollars."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     enabled: Annotated[bool, Tighten.OFF] = Field(default=False, description="Start reviewers when proposals wait.")
     provider: Provider = Field(default="codex", description="The client program that reviews.")

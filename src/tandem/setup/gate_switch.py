@@ -351,7 +351,8 @@ async def switch_off(call: Call, gate: GateFile, reason: str | None, agreed: Col
     with explained("The gate was not switched off"):
         installed = _installed(gate)
         remarks = githooks.remove(place, installed) if installed else []
-        shutil.rmtree(Path(place.folder, state.JUDGED), ignore_errors=True)
+        for left in (Path(place.folder, state.JUDGED), Path(place.git_dir, state.FOLDER, "commit")):
+            shutil.rmtree(left, ignore_errors=True)
         facts: dict[str, Any] = {**gate.facts(), "enabled": False, "hooks": {}}
         write(GateFile(place, facts))
     request = proof.proved(gate, gate.project, since=gate.switched_at, enabled=False, reason=reason)

@@ -9,6 +9,7 @@ import platform
 import shlex
 import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -16,8 +17,9 @@ from tandem.bridge.location import find_data_dir
 from tandem.errors import ConfigInvalid, TandemError
 from tandem.git.place import unusable
 from tandem.git.runner import HOW_TO_INSTALL, Git, ensure_recent
-from tandem.settings.config import Ignored, load_settings
-from tandem.settings.instance import LAST_RUN_FILE, LOCK_FILE, RUNTIME_FILE, LastRun
+from tandem.settings.config import Ignored, Settings, load_settings
+from tandem.settings.instance import LAST_RUN_FILE, LOCK_FILE, RUNTIME_FILE, LastRun, refuse_foreign_host
+from tandem.settings.pool import AUTO
 from tandem.setup.clients import find_program
 from tandem.setup.finding import DoctorContext, Finding, note, ok, problem
 from tandem.setup.fresh_machine import complaint, export_line, identity_problem
@@ -115,12 +117,24 @@ async def check_settings(here: DoctorContext) -> list[Finding]:
             fix = f"rm {shlex.quote(origin)}" if Path(origin).name == LAST_RUN_FILE else "correct that place"
         return [problem("settings", error.message, fix)]
     found = [_ignored(one) for one in loaded.ignored]
-    program = loaded.settings.git_executable
-    if program != "git" and shutil.which(program) is None:
-        found.append(
-            problem("settings", f"git_executable is {program!r}, which is no program.", "correct that setting")
-        )
+    found += [problem("settings", why, "correct that setting") for why in _unusable(loaded.settings)]
     return found or [ok("settings", "The settings can be used, and nothing of them is ignored.")]
+
+
+def _unusable(settings: Settings) -> Iterator[str]:
+    """Why a start, or a reviewer, would refuse what the settings name."""
+    program, pool = settings.git_executable, settings.reviewer_pool
+    if program != "git" and shutil.which(program) is None:
+        yield f"git_executable is {program!r}, which is no program."
+    try:
+        refuse_foreign_host(settings)
+    except ConfigInvalid as error:
+        yield error.message
+    template, folder = pool.prompt_template_path, pool.workspace_path
+    if pool.enabled and template is not None and not template.is_file():
+        yield f"prompt_template_path is {str(template)!r}, which is no file."
+    if pool.enabled and folder != AUTO and not Path(folder).is_dir():
+        yield f"workspace_path is {folder!r}, which is no folder."
 
 
 def _ignored(one: Ignored) -> Finding:
