@@ -82,7 +82,7 @@ def test_the_broker_itself_reads_no_repository(project: Path) -> None:
         ("port = 9", "a repository may not set this"),
         ("workflows = { frontend-backend = { mode = 'approval' } }", "a repository may not set this"),
         ("workflows = 3", "a repository may not set this"),
-        ("no_such_setting = 1", "a repository may not set this"),
+        ("no_such_setting = 1", "there is no setting 'no_such_setting'"),
         ("page_limit = 201", "a lower value than 200"),
         ("page_limit = 200", "a lower value than 200"),
         ("durability = 'normal'", "to full"),

@@ -466,6 +466,15 @@ def _project(root: Path, user: _Layer) -> _ProjectFileSettings:
     return says
 
 
+def ensure_usable(path: Path, content: bytes) -> None:
+    """See that a project's file could count in full, before a person is asked to trust it.
+
+    Raises:
+        ConfigInvalid: It is no TOML, or names a setting that there is not, or a value that cannot be used.
+    """
+    _layer(_parsed(path, content), str(path))
+
+
 def _trusts(root: Path, file: str, content: bytes) -> bool:
     project = planning.trusted_as(str(root))
     return trust.is_trusted(str(user_file().parent), project, file, trust.digest(file, content))
@@ -476,8 +485,10 @@ def _tighten(key: str, raw: Any, origin: str, user: _Layer, says: _ProjectFileSe
         value = _checked(key, raw, origin)
         current = user[key][0] if key in user else Settings.model_fields[key].get_default()
         refusal = names.loosening(Settings, key, current, value)
-    else:
+    elif key in Settings.model_fields:
         value, refusal = None, f"a repository may not set this; {_OWN}"
+    else:
+        value, refusal = None, names.unknown(key, Settings.model_fields)
     if refusal is None:
         says.values[key] = (value, origin)
     else:

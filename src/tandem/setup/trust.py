@@ -29,6 +29,7 @@ from tandem.rulings.override import user_name
 from tandem.rulings.state import GateFile
 from tandem.rulings.trust import Trusted
 from tandem.settings import checks
+from tandem.settings.config import ensure_usable
 from tandem.setup.registration import Call, registered_as
 
 _LOCK = "trusted.lock"
@@ -146,7 +147,7 @@ class Project:
     def _candidate(self, file: str, path: Path) -> TrustCandidate | None:
         try:
             content = path.read_bytes()
-            text = _text(file, content)
+            text = _text(file, path, content)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, ValueError) as error:
@@ -158,7 +159,7 @@ class Project:
         return TrustCandidate(self.root, file, path, sha256, text, known)
 
 
-def _text(file: str, content: bytes) -> str | None:
+def _text(file: str, path: Path, content: bytes) -> str | None:
     if trust.is_planning(file):
         keys = planning.own_keys(content)
         return json.dumps(keys, indent=2, ensure_ascii=True) if keys else None
@@ -166,7 +167,7 @@ def _text(file: str, content: bytes) -> str | None:
     if file == trust.CHECKS_FILE:
         checks.parsed(content)
     else:
-        tomllib.loads(text)
+        ensure_usable(path, content)
     return text
 
 
