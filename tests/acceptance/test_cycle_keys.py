@@ -106,6 +106,7 @@ def test_a_key_that_was_taken_away_comes_back_as_another(crew: Crew):
     session = crew.sessions["gemini"]
     assert crew.do("cycle_revoke", role="gemini")["sessions_ended"] == 1
     crew.refused("NOT_FOUND", "cycle_revoke", role="gemini")
+    assert crew.do("cycle_status")["next_step"].startswith("A person makes the key for gemini: tandem cycle init")
     made = crew.do("cycle_init")
     assert (list(made["keys"]), made["kept"]) == (["gemini"], ["codex"])
     assert not is_key_of(crew, "gemini", before["gemini"])

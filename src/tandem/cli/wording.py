@@ -29,6 +29,8 @@ _LIBRARY = (
     (r"Value error, ", ""),
     (r"Input should be a valid integer[^.;]*", "must be a whole number"),
     (r"Input should be a valid number[^.;]*", "must be a number"),
+    (r"Input should be a valid tuple", "must be a list"),
+    (r"Input should be a valid dictionary", "must be a table"),
     (r"Input should be greater than or equal to ", "must be at least "),
     (r"Input should be less than or equal to ", "must be at most "),
     (r"Input should be greater than ", "must be more than "),

@@ -104,6 +104,9 @@ async def cycle_status(services: Services, caller: Caller, request: CycleStatus)
             hub.check_place(known, events.head(unit)[0])
         none = why_none(unit, services, review) if review else None
         answer = _status(standing, handoffs, review, hub.cursor(place, unit), none)
+        if cycle is not None and (missing := cycle_scope.without_key(unit, standing)):
+            remedy = cycle_scope.making_keys(standing)
+            answer = replace(answer, next_step=f"A person makes the key for {' and '.join(missing)}: {remedy}")
         return answer, place, role is not None and _is_due(cycle, review, role), known
 
     async def look() -> tuple[answers.CycleStatus, bool]:

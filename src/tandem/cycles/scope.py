@@ -121,18 +121,28 @@ def used(unit: Unit, services: Services, session: Session) -> None:
         raise _ended(session, "closed")
 
 
+def without_key(unit: Unit, standing: CycleScope) -> list[str]:
+    """The roles that have no key, or one that was revoked."""
+    keys = cycles.list_keys(unit, standing.project, standing.workflow.name)
+    return [role for role in standing.workflow.roles if role not in keys or keys[role].revoked_at is not None]
+
+
+def making_keys(standing: CycleScope) -> str:
+    """The command by which a person makes the keys that there are not."""
+    return f"tandem cycle init --project {shlex.quote(standing.project)} --workflow {standing.workflow.name}"
+
+
 def require_keys(unit: Unit, standing: CycleScope) -> None:
     """Refuse everything sensitive while a role has no key: no session could take its turn.
 
     Raises:
         ConfigInvalid: A role has none, or its key was revoked.
     """
-    keys = cycles.list_keys(unit, standing.project, standing.workflow.name)
-    missing = [role for role in standing.workflow.roles if role not in keys or keys[role].revoked_at is not None]
+    missing = without_key(unit, standing)
     if missing:
         raise ConfigInvalid(
             f"No key for {' and '.join(missing)} of '{standing.workflow.name}' in '{standing.project}'. Make the keys"
-            f" with: tandem cycle init --project {shlex.quote(standing.project)} --workflow {standing.workflow.name}",
+            f" with: {making_keys(standing)}",
             setting="keys",
             missing=missing,
             project=standing.project,
