@@ -243,7 +243,6 @@ class Broker:
                 check_ready=self.health.check,
                 body_limit_bytes=settings.body_limit_bytes,
                 charge=limits.charge,
-                page_limit=lambda: self._services.policy.page_limit,
                 person_key=self._services.tokens.person_key(),
             ),
             limits=limits,

@@ -36,7 +36,7 @@ def configured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProce
     """A broker with settings from an option, a variable and the user's file, and with secrets among them."""
     folder = tmp_path_factory.mktemp("configured")
     (folder / "config").mkdir()
-    (folder / "config" / "config.toml").write_text("page_limit = 150\n", "utf-8")
+    (folder / "config" / "config.toml").write_text("page_limit = 300\n", "utf-8")
     settings = {"git_timeout_seconds": 9, "reviewer_pool": json.dumps(POOL), "config_dir": folder / "config"}
     with ExitStack() as stack:
         yield stack.enter_context(BrokerProcess(folder, **settings))
@@ -74,8 +74,8 @@ def test_it_is_what_config_show_says(
     for name, setting in told["workflow"].items():
         assert (found[name]["value"], found[name]["origin"]) == (setting["value"], setting["origin"])
     file = str(repo.root / ".tandem" / "config.toml")
-    assert (found["page_limit"]["value"], found["page_limit"]["origin"]) == (150, told_file(configured))
-    assert "lower value than 150" in found["page_limit"]["ignored"]
+    assert (found["page_limit"]["value"], found["page_limit"]["origin"]) == (300, told_file(configured))
+    assert "lower value than 300" in found["page_limit"]["ignored"]
     assert found["git_timeout_seconds"]["origin"] == "TANDEM_GIT_TIMEOUT_SECONDS"
     assert (found["data_dir"]["value"], found["data_dir"]["origin"]) == (str(configured.data_dir), "--data-dir")
     assert found["port"]["origin"] == "--port"

@@ -31,14 +31,14 @@ def children() -> set[int]:
     return {child.pid for child in psutil.Process().children(recursive=True) if child.status() != psutil.STATUS_ZOMBIE}
 
 
-def test_a_git_that_is_missing_says_what_to_install(sandbox: Sandbox) -> None:
+def test_a_git_that_is_missing_says_which_setting_names_it(sandbox: Sandbox) -> None:
     with (
         Repository(sandbox.root, git=Git("git-that-is-missing")) as repository,
-        pytest.raises(Unavailable, match="Install git") as refused,
+        pytest.raises(Unavailable, match="setting git_executable") as refused,
     ):
         repository.validate_diff(new_file("x"))
     assert refused.value.details["program"] == "git-that-is-missing"
-    with pytest.raises(Unavailable, match="Install git"):
+    with pytest.raises(Unavailable, match="setting git_executable"):
         Repository.discover(sandbox.root, git=Git("git-that-is-missing"))
 
 

@@ -5,16 +5,14 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from urllib.parse import urljoin, urlsplit
 
 import httpx
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.acceptance.cycling import Crew
 from tests.acceptance.reviewing import Desk
-from tests.broker import NO_TLS, BrokerProcess, fresh_project
+from tests.broker import NO_TLS, BrokerProcess
 from tests.pages.conftest import Check, OpenWindows, Shot
 from tests.pages.stock import Stock, stocked
 from tests.pages.windows import Scheme, signed_in
@@ -62,18 +60,6 @@ _TECHNICAL = r"\b(?:rv_[0-9a-z]{8}|sv_|ss_)\S*|\{\"|\.\d{6}Z|\b[0-9a-f]{40,}\b"
 """Ids, JSON, microseconds and whole hashes: for programs, and for people who ask for them."""
 BELONGS = r'json=\{"order|headers=\{"Idem'
 """Places where it belongs: the code of the change itself, which is shown and edited as it is."""
-
-
-def test_pages_are_there_where_a_page_has_few_rows(tmp_path: Path) -> None:
-    with BrokerProcess(tmp_path, page_limit=10) as broker, Crew(broker.url, fresh_project()) as crew:
-        crew.prepare()
-        crew.start("Upload progress")
-        with httpx.Client(base_url=broker.url, timeout=60, verify=NO_TLS) as client:
-            name, _, value = signed_in(broker.url, "ada").partition("=")
-            client.cookies.set(name, value)
-            for path in ("/activity", "/activity/reviews", "/webhooks", "/cycles", "/queue", "/"):
-                assert client.get(path).status_code == httpx.codes.OK, path
-            assert "Upload progress" in client.get("/activity").text
 
 
 @pytest.fixture(scope="module")

@@ -235,7 +235,7 @@ def checked(name: str, option: str = "--as") -> str:
     """
     stripped = name.strip()
     if not stripped:
-        raise InvalidInput("The name is empty: others are told it. Say it once: tandem me NAME.", field=option)
+        raise InvalidInput("A name is needed, which others are told.", field=option)
     if len(stripped) > _LONGEST:
         raise InvalidInput(f"A name has at most {_LONGEST} characters.", field=option, limit=_LONGEST)
     if not stripped.isprintable():

@@ -256,10 +256,13 @@ def _claim(services: Services, unit: Unit, review: Review, now: _Now) -> Claim:
     if now.ground is not None:
         shown = replace(shown, ground=now.ground)
     files = {path for one in shown.affected_files for path in (one.path, one.old_path)}
-    lessons = finding_queries.list_lessons(
-        unit, review.project, after=finding_queries.BEFORE_ALL, limit=services.policy.page_limit
-    )
-    left = [one for one in finding_queries.list_of_review(unit, review.id) if one.is_open]
+    lessons: list[Finding] = []
+    left: list[Finding] = []
+    # Most projects have none; every claim would look twice.
+    if finding_queries.has_any(unit, review.project):
+        most = services.policy.page_limit
+        lessons = finding_queries.list_lessons(unit, review.project, after=finding_queries.BEFORE_ALL, limit=most)
+        left = [one for one in finding_queries.list_of_review(unit, review.id) if one.is_open]
     threshold = threshold_of(unit, services, review.project, review) if left else ""
     return views.answer(
         Claim,

@@ -64,8 +64,8 @@ class Ruling(NamedTuple):
 
 
 def ruled(
-    unit: Unit, services: Services, review: Review, caller: Caller, request: SubmitVerdict, given: Verdict,
-    prepared: Prepared, *, others_round: int = 0,
+    unit: Unit, services: Services, caller: Caller, subject: tuple[Review, Round], request: SubmitVerdict,
+    given: Verdict, prepared: Prepared, *, others_round: int = 0,
 ) -> Ruling:  # fmt: skip
     """What a verdict that may be given comes to, and the findings after it, without others' of `others_round`.
 
@@ -75,10 +75,10 @@ def ruled(
         NotFound: It settles a finding that the review does not have.
         InvalidTransition: A finding does not take that answer in its state.
     """
+    review, current = subject
     is_person = is_by_person(unit, services, caller, given.reviewer_id)
     threshold = threshold_of(unit, services, review.project, review)
     known = {one.id: one for one in finding_queries.list_of_review(unit, review.id)}
-    current = reviews.get_round(unit, review.id, review.round)
     by = reviews.authors(unit, review, current)
     new = [
         _made(unit, review, given, one, at, is_person=is_person, written_by=by) for at, one in enumerate(prepared.found)

@@ -101,7 +101,9 @@ async def _submit(services: Services, caller: Caller, request: SubmitVerdict) ->
         given = verdict_on(own, verdict_id, asked, request.reason, reviewer, services.clock.now_us())
         is_last = before.ends_as is None and not claims.voting(claims.beside(before, own.claim_generation))
         others = 0 if is_last else before.round
-        ruling = findings.ruled(unit, services, before, caller, request, given, prepared, others_round=others)
+        ruling = findings.ruled(
+            unit, services, caller, (before, current), request, given, prepared, others_round=others
+        )
         verdict, given = ruling.verdict, replace(given, verdict=ruling.verdict)
         now = given.created_at
         if verdict != APPROVED and facts is not None:

@@ -136,7 +136,7 @@ def _approved(
     current = reviews.get_round(unit, before.id, before.round)
     asked = SubmitVerdict(review_id=before.id, verdict=_APPROVED, reviewer_id=by)
     try:
-        ruling = findings.ruled(unit, services, before, caller, asked, given, Prepared())
+        ruling = findings.ruled(unit, services, caller, (before, current), asked, given, Prepared())
     except OpenFindings as error:
         raise _settled_first(error, waiver) from error
     before = counter_patches.supersede(unit, before, actor=by, now_us=now, reason="the waiver")

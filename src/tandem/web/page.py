@@ -119,7 +119,6 @@ class Backend:
         body_limit_bytes: The largest form.
         charge: Charges a request to who sends it; raises RateLimited.
         person_key: What commands seal with that a person runs.
-        page_limit: The most rows of a page of an operation, by the settings now.
     """
 
     dispatcher: Dispatcher
@@ -129,7 +128,6 @@ class Backend:
     check_ready: Callable[[], None]
     body_limit_bytes: int
     charge: Callable[[Exchange, Access | None], None]
-    page_limit: Callable[[], int]
     person_key: str
 
 
@@ -216,8 +214,6 @@ class PageRequest:
             TandemError: The broker refuses, with the code's own subclass.
         """
         given = {name: value for name, value in arguments.items() if value is not None}
-        if "limit" in given:
-            given["limit"] = min(given["limit"], self.backend.page_limit())
         caller = Caller(agent=self.person.name or None, access=self.person.access, is_page=self.person.is_proved)
         return await self.backend.dispatcher.call(operation, given, caller)
 
