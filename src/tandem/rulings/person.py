@@ -88,7 +88,7 @@ def told(words: str) -> str:
     if agent_mark() is not None:
         return words
     decides = words.replace("Stop, and tell your person:", "A person decides:")
-    return decides.replace("Stop. ", "").replace("Tell your person:", "To go on:")
+    return decides.removeprefix("Stop. ").replace("Tell your person:", "To go on:")
 
 
 def _marks(stated: Mapping[str, str]) -> list[str]:
