@@ -430,12 +430,18 @@ def test_any_answer_can_be_shown() -> None:
             "counts": [1, 2],
         },
         {"about": {"name": "none", "is_new": True}, "rows": [], "counts": [1, 2]},
-        {"valid_until": "never", "seen_at": "2026-11-30T12:00:00", "work": "hard", "rows": [{"at": None}, {}]},
+        {
+            "valid_until": "never",
+            "share": 0.1 + 0.2,
+            "seen_at": "2026-11-30T12:00:00",
+            "work": "hard",
+            "rows": [{"at": None}, {}],
+        },
     )
     shown = drawn(Group(*(render("Unknown", record(answer)) for answer in answers)), 80, coloured=False)
     lines = [" ".join(line.split()) for line in shown.splitlines()]
     assert [line for line in lines if line.strip("─ ")] == [
         "about name \\u001b[31mred", "about is new yes", "counts 1, 2", "rows", "name is new tags", "a no x, y",
         "about name none", "about is new yes", "counts 1, 2",
-        "valid until never", "seen 2026-11-30T12:00:00", "work hard", "rows",
+        "valid until never", "share 0.3", "seen 2026-11-30T12:00:00", "work hard", "rows",
     ]  # fmt: skip

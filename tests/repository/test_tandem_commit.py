@@ -140,6 +140,17 @@ def test_an_empty_message_is_none(gated: Gated) -> None:
     assert gated.message() == f"Tandem-Review: {review}"
 
 
+@pytest.mark.usefixtures("config_dir")
+def test_who_says_their_name_meanwhile_goes_on_with_the_same_commit(gated: Gated) -> None:
+    gated.write(DIGITS)
+    gated.git("add", "a.txt")
+    review = review_of(commit(gated, "-m", "Count"))
+    assert gated.tandem("me", "alice", **environment(gated)).status == 0
+    gated.decide(review)
+    done = commit(gated)
+    assert (done.status, gated.git("log", "-1", "--format=%s").strip()) == (0, "Count"), done
+
+
 def test_a_commit_of_another_approved_change_leaves_the_open_review_as_it_is(gated: Gated) -> None:
     gated.stage({"b.txt": "alpha\n2\n"})
     review = review_of(commit(gated, "-m", "Letters"))

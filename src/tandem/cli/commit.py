@@ -105,6 +105,12 @@ class _Run:
         session = (person.origin(place.top or place.git_dir) or {}).get("session")
         name = persons.caller(options.agent).name
         self._known = OpenReview(place.git_dir, "commit", self._branch, name, session)
+        if not self._known.facts and options.agent is None and person.agent_mark() is None:
+            # Begun before the person had said their name.
+            unnamed = OpenReview(place.git_dir, "commit", self._branch, None, session)
+            if unnamed.facts:
+                self._known.keep(**unnamed.facts)
+                unnamed.forget()
         self._is_followed = gate is not None and planning.enforcement(gate, self._branch) == FOLLOWED
         self._commits = Commits(place, quiet=options.as_json)
         # The message is kept, that of an amend apart from that of a commit.

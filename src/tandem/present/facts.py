@@ -227,6 +227,7 @@ def _measured(seconds: float) -> str:
 _WORDS: Final[dict[str, Callable[[Any], str]]] = {
     "flag": lambda is_so: "yes" if is_so else "no",
     "duration": _measured,
+    "number": lambda number: str(round(number, 9)),
     "money": "${:.2f}".format,
     "percent": "{:.0%}".format,
     "size": "{:,} bytes".format,
