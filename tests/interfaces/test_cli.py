@@ -284,7 +284,7 @@ def test_audit_verify_makes_no_database_where_there_is_none(tmp_path: Path) -> N
     assert not (tmp_path / "nothing").exists()
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such redirection")
+@pytest.mark.skipif(sys.platform == "win32", reason="platform: Windows has no such redirection")
 @pytest.mark.parametrize("streams", [">&-", "2>&-", "<&-", ">&- 2>&- <&-"])
 def test_a_command_does_its_work_though_a_stream_is_closed(tandem: Inside, tmp_path: Path, streams: str) -> None:
     review = tandem.created()
@@ -302,7 +302,7 @@ def test_a_command_does_its_work_though_a_stream_is_closed(tandem: Inside, tmp_p
     assert (b'"rita"' in ended.stdout) == (">&-" not in streams.split())
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="it is of Linux")
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="platform: only Linux has it")
 def test_output_that_has_no_room_is_told_without_a_traceback(tandem: Inside, tmp_path: Path) -> None:
     listing = [sys.executable, "-m", "tandem", "review", "list", "--all"]
     with Path("/dev/full").open("wb") as full:

@@ -119,7 +119,7 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 def _operation() -> re.Pattern[str]:
     """An operation, with the arguments behind it; made where it is needed, as that takes longer than an answer."""
     return re.compile(
-        rf"(?<![/\w])[`']?\b({'|'.join(sorted(OPERATIONS, key=len, reverse=True))})\b[`']?"
+        rf"(?<!/)[`']?\b({'|'.join(sorted(OPERATIONS, key=len, reverse=True))})\b[`']?"
         r"(?P<waits> with wait\b(?:=true)?)?(?: \((?P<given>\w+=[\w-]+(?:, \w+=[\w-]+)*)\))?"
     )
 

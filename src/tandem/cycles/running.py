@@ -28,7 +28,7 @@ from tandem.reviews.context import Services, why_none
 from tandem.reviews.reading import close_in
 from tandem.reviews.reviewer_contract import NoReviewer
 from tandem.reviews.rules import Review, State
-from tandem.settings.workflows import COMPLETE, Workflow
+from tandem.settings.workflows import COMPLETE
 from tandem.store import events
 from tandem.store.base import Conflict, Unit
 from tandem.store.context import look_or_wait, transact
@@ -103,10 +103,8 @@ async def cycle_status(services: Services, caller: Caller, request: CycleStatus)
         if known is not None and known > place:
             hub.check_place(known, events.head(unit)[0])
         none = why_none(unit, services, review) if review else None
-        answer = _status(standing, handoffs, review, hub.cursor(place, unit), none)
-        if cycle is not None and (missing := cycle_scope.without_key(unit, standing)):
-            remedy = cycle_scope.making_keys(standing)
-            answer = replace(answer, next_step=f"A person makes the key for {' and '.join(missing)}: {remedy}")
+        missing = cycle_scope.without_key(unit, standing) if cycle else []
+        answer = _status(standing, handoffs, review, hub.cursor(place, unit), none, missing)
         return answer, place, role is not None and _is_due(cycle, review, role), known
 
     async def look() -> tuple[answers.CycleStatus, bool]:
@@ -257,6 +255,7 @@ def _status(
     review: Review | None,
     cursor: str,
     no_reviewer: NoReviewer | None,
+    missing: list[str],
 ) -> answers.CycleStatus:
     """Where a cycle is, or that none is under way."""
     cycle, workflow = standing.active, standing.workflow
@@ -266,7 +265,7 @@ def _status(
         "handoffs": {role: _state(role, handoffs) for role in workflow.roles},
         "lock": lock_of(cycle),
         "review": _gated(handoffs, review, no_reviewer) if review else None,
-        "next_step": _next_step(cycle, workflow, review),
+        "next_step": _next_step(standing, review, missing),
         "changed": False,
         "cursor": cursor,
     }
@@ -275,16 +274,19 @@ def _status(
     return shown(answers.CycleStatus, cycle, cycle_id=cycle.id, **about)
 
 
-def _next_step(cycle: Cycle | None, workflow: Workflow, review: Review | None) -> str:
-    """The next step and its actor, in a sentence."""
+def _next_step(standing: CycleScope, review: Review | None, missing: list[str]) -> str:
+    """The next step and its actor, in a sentence; `missing` are the roles without a key: all wait for them."""
+    cycle = standing.active
     if cycle is None:
         return "Begin a cycle with cycle_start."
+    if missing:
+        return f"A person makes the key for {' and '.join(missing)}: {cycle_scope.making_keys(standing)}"
     role = cycle.active_role
     if cycle.phase == COMPLETE:
         return f"{role} archives: lock_acquire, then cycle_archive."
     if review is not None and review.state in UNDECIDED:
         return f"The hand-off waits for its review {review.id}; cycle_status with wait=true tells when it is decided."
-    phase = workflow.phase(cycle.phase)
+    phase = standing.workflow.phase(cycle.phase)
     ways = [f"handoff_write (target={target})" for target in phase.handoffs]
     ways += ["cycle_complete"] if phase.completes else []
     again = f" The review {review.id} asks for changes." if review and review.state == State.CHANGES_REQUESTED else ""
