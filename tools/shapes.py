@@ -11,7 +11,7 @@ from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hin
 from pydantic import BaseModel
 
 from tandem.contract.operation import Registry
-from tandem.contract.work import Work
+from tandem.contract.request import Work
 from tandem.present.shape import KINDS, OF_NUMBERS, Shown, ShownField, kind_of, label_of
 
 HEAD = """\

@@ -23,8 +23,7 @@ import uvicorn
 from tandem import logs
 from tandem.access.admission import Authenticator
 from tandem.bridge import credentials
-from tandem.contract.access import OWNER_ACCESS
-from tandem.contract.caller import Caller
+from tandem.contract.caller import OWNER_ACCESS, Caller
 from tandem.core import platforms
 from tandem.core.clock import Clock
 from tandem.core.files import write_atomically

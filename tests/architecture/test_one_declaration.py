@@ -24,8 +24,7 @@ import pytest
 import shapes
 from tandem.cli.render import render
 from tandem.contract.operation import READ, Operation, Registry
-from tandem.contract.request import ProjectRequest
-from tandem.contract.work import WORK
+from tandem.contract.request import WORK, ProjectRequest
 from tandem.present.record import record
 from tandem.present.shape import Shown
 from tandem.present.shapes import SHAPES

@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, cast
 
-from tandem.contract.work import WORK
+from tandem.contract.request import WORK
 from tests.ports import HeldPort
 from tests.reviewers.running import PATIENCE_SECONDS
 

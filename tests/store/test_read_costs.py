@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from tandem.contract.access import Names
+from tandem.contract.caller import Names
 from tandem.inbox import queries as inbox
 from tandem.pool import queries as pool
 from tandem.reviews import queries as reviews

@@ -15,7 +15,7 @@ from typing import Any, Final, cast
 import orjson
 
 from tandem.access import queries as access_tokens
-from tandem.contract.access import OWNER, OWNER_ACCESS, REVIEWER_PREFIX, Access, AccessToken
+from tandem.contract.caller import OWNER, OWNER_ACCESS, REVIEWER_PREFIX, Access, AccessToken
 from tandem.core.clock import MICROSECONDS, Clock
 from tandem.core.secret_key import Tokens
 from tandem.errors import Unauthenticated, Unavailable

@@ -7,8 +7,8 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from tandem.contract.access import NAME_LENGTH, RoleName
-from tandem.contract.fields import CreatedAt, NextPage
+from tandem.contract.answer import CreatedAt, NextPage
+from tandem.contract.caller import NAME_LENGTH, RoleName
 from tandem.contract.operation import ADMIN, EVERY_ROLE, READ, REPEATABLE_WRITE, WRITE, ForPeople, Unlisted
 from tandem.contract.request import (
     Name,

@@ -6,7 +6,7 @@ from typing import Final
 
 from sqlalchemy import BigInteger, Column, Table, Text, bindparam, delete, select
 
-from tandem.contract.access import AccessToken
+from tandem.contract.caller import AccessToken
 from tandem.store import ledger
 from tandem.store.base import Unit
 from tandem.store.event import EventKind

@@ -17,9 +17,8 @@ from tandem.access.contract import (
     TokenRevoked,
     TokenView,
 )
-from tandem.contract.access import NAME_LENGTH, OWNER, REVIEWER_PREFIX, ROLES, UNBOUND_ROLES, AccessToken
 from tandem.contract.answer import shown, time_or_none
-from tandem.contract.caller import Caller
+from tandem.contract.caller import NAME_LENGTH, OWNER, REVIEWER_PREFIX, ROLES, UNBOUND_ROLES, AccessToken, Caller
 from tandem.core.clock import MICROSECONDS, isoformat
 from tandem.errors import Forbidden, InvalidInput, NotFound
 from tandem.store import events, pages

@@ -1,4 +1,4 @@
-"""What requests have in common: their base, and the types of their fields.
+"""What requests have in common: their base, the types of their fields, and what a change belongs to.
 
 Unknown fields are refused; so are NUL and lone surrogates.
 """
@@ -6,11 +6,12 @@ Unknown fields are refused; so are NUL and lone surrogates.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from typing import Annotated, Any, ClassVar, Final, Literal, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from tandem.contract.access import Subject
+from tandem.contract.caller import Subject
 from tandem.core.texts import storable_json, storable_text
 from tandem.core.visible import is_blank
 from tandem.errors import TandemError
@@ -132,3 +133,23 @@ class WriteRequest(ProjectRequest):
 
 
 Person = Annotated[Name, Field(description="Who asks, as proposer and reviewer alike.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """What a change belongs to: declared here once, and taken whole by all that has it.
+
+    The request that proposes a change, its row in the database, searches, exports, pages, the terminal, a reviewer's
+    prompt and the options of `tandem submit` have every field that stands here, under its name. Requests and answers
+    have the fields themselves: they extend this class.
+
+    It has no slots of its own, as pydantic's models can extend no class that has.
+    """
+
+    phase: Annotated[Name | None, Field(description="The project's phase that the change belongs to.")] = None
+    plan: Annotated[Name | None, Field(description="The plan that the change belongs to.")] = None
+    task: Annotated[Name | None, Field(description="The task of the plan that the change belongs to.")] = None
+
+
+WORK: Final = tuple(field.name for field in fields(Work))
+"""The names of its fields, in their order."""

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from tandem.contract.fields import (
+from tandem.contract.answer import (
     AlwaysTrue,
     Attention,
     Changed,

@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, WithJsonSchema
 
-from tandem.contract.access import Subject
+from tandem.contract.caller import Subject
 from tandem.contract.operation import ADMIN, HANDOFF, OPERATOR, READ, REPEATABLE_WRITE, WRITE, Operation, Unlisted
 from tandem.contract.request import (
     Check,

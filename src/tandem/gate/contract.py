@@ -8,9 +8,9 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Field
 
-from tandem.contract import fields
-from tandem.contract.access import Subject
-from tandem.contract.fields import NextPage, ProjectName
+from tandem.contract import answer
+from tandem.contract.answer import NextPage, ProjectName
+from tandem.contract.caller import Subject
 from tandem.contract.operation import (
     ADMIN,
     ALL,
@@ -473,7 +473,7 @@ class Carried:
 class RollbackRecorded:
     """A change was rolled back; its plan goes on in blocking mode."""
 
-    review_id: fields.ReviewId
+    review_id: answer.ReviewId
     project: ProjectName
     plan: Annotated[str, Field(description="The key of the plan, which continues in blocking mode.")]
     branch: Annotated[str, Field(description="The branch that moved.")]

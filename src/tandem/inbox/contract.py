@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from tandem.contract.fields import Cursor
+from tandem.contract.answer import Cursor
 from tandem.contract.operation import OPERATOR, READ, Operation
 from tandem.contract.request import (
     Person,

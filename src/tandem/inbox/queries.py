@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 import orjson
 from sqlalchemy import bindparam, exists, func, or_, select, text, true
 
-from tandem.contract.access import Names
+from tandem.contract.caller import Names
 from tandem.cycles import tables as cycle_tables
 from tandem.gate import tables as gate_tables
 from tandem.reviews import tables as review_tables

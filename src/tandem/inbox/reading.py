@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final
 
-from tandem.contract.access import Names
-from tandem.contract.caller import Caller
+from tandem.contract.caller import Caller, Names
 from tandem.core.clock import MICROSECONDS, isoformat
 from tandem.cycles import queries as cycles
 from tandem.gate import queries as gate

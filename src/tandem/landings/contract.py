@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from tandem.contract.fields import Changed, Cursor
+from tandem.contract.answer import Changed, Cursor
 from tandem.contract.operation import ALL, PROPOSER, READ, WRITE, Unlisted
 from tandem.contract.request import (
     LARGEST,

@@ -8,9 +8,9 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from tandem.contract import fields
-from tandem.contract.access import Subject
-from tandem.contract.fields import Attention, Cursor, ProjectName, StateName
+from tandem.contract import answer
+from tandem.contract.answer import Attention, Cursor, ProjectName, StateName
+from tandem.contract.caller import Subject
 from tandem.contract.operation import ADMIN, OPERATOR, READ, REPEATABLE_WRITE, REVIEWER, SUPERVISOR, WRITE, Operation
 from tandem.contract.request import (
     Generation,
@@ -447,7 +447,7 @@ class Orders:
 class OutcomeReported:
     """What became of a review after a run."""
 
-    review_id: fields.ReviewId
+    review_id: answer.ReviewId
     status: StateName
     attempts: Annotated[int, Field(description="Runs in a row that ended without a verdict.")]
     not_before: Annotated[str | None, Field(description="When the review is tried again; null for at once.")]

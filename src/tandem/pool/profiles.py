@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 import orjson
 
-from tandem.contract.access import Names
+from tandem.contract.caller import Names
 from tandem.core.clock import MICROSECONDS, utc_day
 from tandem.pool import queries as reviewers
 from tandem.pool.contract import PoolRules, ProfileRules

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from tandem.contract.fields import AlwaysTrue, ProjectName
+from tandem.contract.answer import AlwaysTrue, ProjectName
 from tandem.contract.operation import ADMIN, EVERY_ROLE, READ, REPEATABLE_WRITE, WRITE, ForPeople, Operation
 from tandem.contract.request import (
     FilePath,

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from tandem.contract.fields import (
+from tandem.contract.answer import (
     AcceptedBy,
     Attention,
     Changed,
@@ -33,7 +33,7 @@ from tandem.contract.fields import (
     UpdatedAt,
     VerdictName,
 )
-from tandem.contract.work import Work
+from tandem.contract.request import Work
 from tandem.git.changes import AffectedFile
 from tandem.present.shape import Shown
 from tandem.reviews.check_contract import CheckView, ConflictWith, GroundView, UnapprovedRange

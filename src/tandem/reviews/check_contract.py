@@ -7,8 +7,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from tandem.contract.fields import Changed, Cursor, ProjectName, ReviewId
-from tandem.contract.fields import RoundNumber as RoundField
+from tandem.contract.answer import Changed, Cursor, ProjectName, ReviewId
+from tandem.contract.answer import RoundNumber as RoundField
 from tandem.contract.operation import (
     ALL,
     OPERATOR,

@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from tandem.contract.access import Access, Names
-from tandem.contract.caller import Caller
+from tandem.contract.caller import Access, Caller, Names
 from tandem.contract.operation import Role
 from tandem.core.clock import MICROSECONDS
 from tandem.errors import Forbidden, InvalidInput, NotClaimant, SelfApproval, StaleClaim, StaleRound

@@ -10,8 +10,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from tandem.contract import answer
-from tandem.contract.access import Names
-from tandem.contract.caller import Caller
+from tandem.contract.caller import Caller, Names
 from tandem.core.clock import MICROSECONDS, isoformat
 from tandem.core.visible import folded
 from tandem.errors import AlreadyClaimed, Forbidden, InvalidTransition, StaleClaim, TandemError, Unavailable

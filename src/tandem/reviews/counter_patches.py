@@ -7,8 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tandem.contract import answer
-from tandem.contract.access import Names
-from tandem.contract.caller import Caller
+from tandem.contract.caller import Caller, Names
 from tandem.errors import InvalidDiff, InvalidInput, InvalidTransition, NoCounterPatch, NotFound, SchemaInvalid
 from tandem.reviews import carried, checks, contents, seats, views, writing
 from tandem.reviews import files as round_files

@@ -8,8 +8,8 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field
 
-from tandem.contract import fields
-from tandem.contract.fields import NextPage
+from tandem.contract import answer
+from tandem.contract.answer import NextPage
 from tandem.contract.operation import OPERATOR, READ, REPEATABLE_WRITE, ForPeople
 from tandem.contract.request import (
     Check,
@@ -97,7 +97,7 @@ class DiscardDraft(WriteRequest):
 class Draft:
     """What a person has written about a review and not sent yet."""
 
-    review_id: fields.ReviewId
+    review_id: answer.ReviewId
     draft_id: Annotated[str, Field(description="The person's own name for it."), Shown("id")]
     person: Annotated[str, Field(description="Whose it is.")]
     round: Annotated[int, Field(description="The round that it was begun on.")]
@@ -167,7 +167,7 @@ class DraftPage:
 class DraftsDiscarded:
     """The drafts are gone."""
 
-    review_id: fields.ReviewId
+    review_id: answer.ReviewId
     person: Annotated[str, Field(description="Whose they were.")]
     discarded: Annotated[int, Field(description="How many were there.")]
 

@@ -8,8 +8,17 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from tandem.contract.answer import shown
-from tandem.contract.fields import CreatedAt, Cursor, NextPage, ProjectName, ReviewId, RoundNumber, StateName, Turn
+from tandem.contract.answer import (
+    CreatedAt,
+    Cursor,
+    NextPage,
+    ProjectName,
+    ReviewId,
+    RoundNumber,
+    StateName,
+    Turn,
+    shown,
+)
 from tandem.contract.operation import (
     ADMIN,
     ALL,

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
-from tandem.contract.access import Names
+from tandem.contract.caller import Names
 from tandem.core.hashes import hex_digest
 from tandem.errors import InvalidTransition, OpenFindings
 

@@ -6,8 +6,7 @@ from collections.abc import Collection, Iterable
 from functools import partial
 from typing import NamedTuple
 
-from tandem.contract.access import Names
-from tandem.contract.caller import Caller
+from tandem.contract.caller import Caller, Names
 from tandem.contract.operation import ALL, Role
 from tandem.errors import Forbidden, InvalidInput, InvalidTransition, OpenFindings, SelfApproval
 from tandem.reviews import carried, finding_queries, finding_rules, places, seats, views, writing

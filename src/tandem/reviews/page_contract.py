@@ -10,8 +10,8 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field
 
-from tandem.contract import fields
-from tandem.contract.fields import Cursor, NextPage
+from tandem.contract import answer
+from tandem.contract.answer import Cursor, NextPage
 from tandem.contract.operation import ALL, OPERATOR, READ, REPEATABLE_WRITE, Unlisted
 from tandem.contract.request import (
     AttentionFilter,
@@ -163,7 +163,7 @@ class RoundFile:
     Joined by line feeds, with one more at the end if it ends with one, all its lines are exactly its content.
     """
 
-    review_id: fields.ReviewId
+    review_id: answer.ReviewId
     round: Annotated[int, Field(description="The round.")]
     path: Annotated[str, Field(description="The file.")]
     side: Annotated[str, Field(description="`before` or `after` the round's change, or at the `tip`.")]
@@ -190,7 +190,7 @@ class RoundFile:
 class CounterPatchCheck:
     """What a verdict with this counter-patch would be told, without giving one."""
 
-    review_id: fields.ReviewId
+    review_id: answer.ReviewId
     round: Annotated[int, Field(description="The round that it would replace.")]
     affected_files: Annotated[
         tuple[AffectedFile, ...], Field(description="The files that it touches; none if it does not apply.")
@@ -247,8 +247,8 @@ class SearchPage:
 class ViewedFiles:
     """The files of a round that a person has marked as viewed, in path order."""
 
-    review_id: fields.ReviewId
-    round: fields.RoundNumber
+    review_id: answer.ReviewId
+    round: answer.RoundNumber
     person: Annotated[str, Field(description="Whose it is.")]
     paths: Annotated[
         tuple[str, ...],

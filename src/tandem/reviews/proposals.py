@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from tandem.contract.caller import Caller
-from tandem.contract.work import WORK
+from tandem.contract.request import WORK
 from tandem.errors import InvalidInput, TandemError
 from tandem.git.rounds import RoundPatch
 from tandem.present.words import PRIORITIES

@@ -25,8 +25,8 @@ from sqlalchemy import (
     update,
 )
 
-from tandem.contract.access import Names
-from tandem.contract.work import WORK
+from tandem.contract.caller import Names
+from tandem.contract.request import WORK
 from tandem.errors import NotFound
 from tandem.reviews import finding_queries, tables
 from tandem.reviews.check_rules import SAYS_SOMETHING, UNFINISHED, CheckRun

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from tandem.contract.access import Subject
+from tandem.contract.caller import Subject
 from tandem.contract.request import (
     LARGEST,
     UNLISTED,
@@ -35,9 +35,9 @@ from tandem.contract.request import (
     WaitCursor,
     WaitFlag,
     WaitSeconds,
+    Work,
     WriteRequest,
 )
-from tandem.contract.work import Work
 from tandem.errors import (
     AlreadyClaimed,
     AlreadyLanded,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import orjson
 
-from tandem.contract.work import Work
+from tandem.contract.request import Work
 from tandem.errors import TurnViolation
 from tandem.git.changes import Change
 from tandem.reviews.rules import ASKED, Review, Side, whose_turn

@@ -10,7 +10,7 @@ import orjson
 
 from tandem.contract import answer
 from tandem.contract.caller import Caller
-from tandem.contract.work import WORK
+from tandem.contract.request import WORK
 from tandem.git.changes import AffectedFile
 from tandem.present.words import PRIORITIES
 from tandem.reviews import queries as reviews

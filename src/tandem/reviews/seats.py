@@ -14,8 +14,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from tandem.bridge.submitted import ORIGIN
-from tandem.contract.access import Names
-from tandem.contract.caller import Caller
+from tandem.contract.caller import Caller, Names
 from tandem.core.visible import folded
 from tandem.errors import Forbidden, RequirementMissing, SelfApproval
 from tandem.reviews import claim_rules as claims

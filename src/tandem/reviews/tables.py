@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, Table, Text
 
-from tandem.contract.work import WORK
+from tandem.contract.request import WORK
 from tandem.reviews.check_rules import CheckRun
 from tandem.reviews.finding_rules import Finding
 from tandem.reviews.rounds import CounterPatch, Message, Verdict

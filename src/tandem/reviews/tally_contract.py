@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from tandem.contract.fields import ProjectName
+from tandem.contract.answer import ProjectName
 from tandem.present.shape import Shown
 
 

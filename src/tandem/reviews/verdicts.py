@@ -9,8 +9,7 @@ import asyncio
 from dataclasses import dataclass, replace
 from functools import partial
 
-from tandem.contract.access import Names
-from tandem.contract.caller import Caller
+from tandem.contract.caller import Caller, Names
 from tandem.errors import (
     AlreadyLanded,
     InvalidInput,

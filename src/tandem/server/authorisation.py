@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import Any, Final, cast
 
 from tandem.access.admission import Authenticator
-from tandem.contract.access import Access, Subject
-from tandem.contract.caller import Caller
+from tandem.contract.caller import Access, Caller, Subject
 from tandem.contract.operation import Operation
 from tandem.contract.request import Request
 from tandem.cycles import history as cycle_history

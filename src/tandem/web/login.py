@@ -16,7 +16,7 @@ from urllib.parse import quote, urlencode, urlsplit
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tandem.contract.access import ROLES, Access
+from tandem.contract.caller import ROLES, Access
 from tandem.contract.operation import Role
 from tandem.core.clock import MICROSECONDS
 from tandem.errors import Forbidden, InvalidInput, TandemError, Unauthenticated

@@ -12,8 +12,7 @@ from urllib.parse import urlencode, urlsplit
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from tandem.contract.access import Access
-from tandem.contract.caller import Caller
+from tandem.contract.caller import Access, Caller
 from tandem.core.clock import Clock
 from tandem.core.wanted import in_thread
 from tandem.errors import InvalidInput, Unauthenticated

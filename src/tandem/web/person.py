@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tandem.contract.access import OWNER, Access
+from tandem.contract.caller import OWNER, Access
 from tandem.core.clock import MICROSECONDS, Clock
 from tandem.errors import Forbidden, InvalidInput
 from tandem.server.asgi.guard import is_local

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field
 
-from tandem.contract.fields import CreatedAt
+from tandem.contract.answer import CreatedAt
 from tandem.contract.operation import ADMIN, READ, REPEATABLE_WRITE, WRITE, Hints, Unlisted
 from tandem.contract.request import LARGEST, Check, Name, PageLimit, Refusals, Request, Token, WriteRequest
 from tandem.errors import Forbidden, InvalidInput, NotFound, TooLarge

@@ -15,7 +15,7 @@ from tandem.bridge.session import CALL_SECONDS, Unreachable
 from tandem.cli import persons
 from tandem.cli.connection_options import ConnectionOptions
 from tandem.client import TandemClient
-from tandem.contract.access import Names
+from tandem.contract.caller import Names
 from tandem.errors import CursorExpired, InvalidInput, NotClaimant, StaleRound, TandemError
 from tandem.present.words import draft_name
 from tandem.reviews import edits

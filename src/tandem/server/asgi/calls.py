@@ -9,8 +9,7 @@ from urllib.parse import parse_qs
 import orjson
 from starlette.types import Scope
 
-from tandem.contract.access import Access
-from tandem.contract.caller import Caller
+from tandem.contract.caller import Access, Caller
 from tandem.contract.operation import Operation, Registry
 from tandem.errors import InvalidInput, TooLarge, Unauthenticated
 from tandem.server.asgi.exchange import Exchange, Headers

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from starlette.types import Message, Receive, Scope, Send
 
-from tandem.contract.access import Access
+from tandem.contract.caller import Access
 from tandem.errors import InvalidInput, TandemError, TooLarge
 from tandem.server.dispatch import CallResult
 

@@ -7,7 +7,7 @@ import logging
 import time
 from collections import Counter, OrderedDict
 
-from tandem.contract.access import Access
+from tandem.contract.caller import Access
 from tandem.errors import RateLimited
 from tandem.server.asgi.exchange import Exchange
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 from urllib.parse import quote
 
-from tandem.contract.access import Names
+from tandem.contract.caller import Names
 from tandem.contract.operation import Role
 from tandem.errors import InvalidInput, NotFound
 from tandem.git.changes import origins_of
