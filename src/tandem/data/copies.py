@@ -34,7 +34,7 @@ from tandem.store.base import Store, Unit
 from tandem.store.engine import make_store
 from tandem.store.event import GENESIS
 from tandem.store.schema import Schema
-from tandem.store.sqlite_file import DatabaseFile
+from tandem.store.sqlite import DatabaseFile
 from tandem.store.statement import SQLITE
 
 Told = Callable[[str, int, int], None]

@@ -27,8 +27,7 @@ from tandem.store import ledger
 from tandem.store import tables as log_tables
 from tandem.store.base import Unit
 from tandem.store.event import EventKind
-from tandem.store.keys import keys_table, list_by_keys
-from tandem.store.statement import Statement, aside, equal, stated
+from tandem.store.statement import Statement, aside, equal, keys_table, stated
 
 _g = tables.gates.c
 _o = tables.overrides.c
@@ -409,14 +408,14 @@ _starts_of_path = Statement(
 def list_approved_at(unit: Unit, review_ids: Sequence[str]) -> dict[str, int]:
     """By review, the place in the log of the verdict that it stands at; those without one are missing."""
     keys = [(one,) for one in review_ids]
-    return dict(row for rows in list_by_keys(unit, _approved_at, ("review_id",), keys) for row in rows)
+    return dict(row for rows in unit.list_by_keys(_approved_at, ("review_id",), keys) for row in rows)
 
 
 def list_approving(
     unit: Unit, project: str, ends: Sequence[tuple[str, str]], limit: int
 ) -> Iterator[list[tuple[str, str, str, int, str, str]]]:
     """Approved entries of paths with a blob, some at a time: path, blob, review, round, kind, mode after."""
-    return list_by_keys(unit, _approving, ("path", "blob_after"), ends, limit, project=project)
+    return unit.list_by_keys(_approving, ("path", "blob_after"), ends, limit, project=project)
 
 
 def find_approved_from(unit: Unit, project: str, path: str, blob_before: str, limit: int) -> str | None:
@@ -461,4 +460,4 @@ def list_approved_paths(
     unit: Unit, rounds: Sequence[tuple[str, int]], limit: int
 ) -> Iterator[list[tuple[str, int, str, str, str, str, str]]]:
     """All entries of approved rounds, some at a time: review, round, and the fields of `git.changes.Change`."""
-    return list_by_keys(unit, _approved_paths, ("review_id", "round"), rounds, limit)
+    return unit.list_by_keys(_approved_paths, ("review_id", "round"), rounds, limit)

@@ -13,8 +13,7 @@ from tandem.git.changes import Change
 from tandem.reviews import finding_rules, tables
 from tandem.reviews.finding_rules import OVER, Finding, is_grave
 from tandem.store.base import Unit
-from tandem.store.keys import keys_table, list_by_keys
-from tandem.store.statement import Statement, equal
+from tandem.store.statement import Statement, equal, keys_table
 
 _f = tables.findings.c
 
@@ -223,8 +222,8 @@ def list_again(
     """
     limits: dict[str, Any] = {"project": project, "but": but}
     rows = [
-        *list_by_keys(unit, _telling, ("telling",), [(one,) for one in keys], _MOST, **limits),
-        *list_by_keys(unit, _on_paths, ("path",), [(one,) for one in paths], _MOST, **limits),
+        *unit.list_by_keys(_telling, ("telling",), [(one,) for one in keys], _MOST, **limits),
+        *unit.list_by_keys(_on_paths, ("path",), [(one,) for one in paths], _MOST, **limits),
     ]
     found = {row[0]: (Finding(*row[:-1]), bool(row[-1])) for some in rows for row in some}
     _ensure_all(found)
@@ -234,7 +233,7 @@ def list_again(
 def list_still_left(unit: Unit, ids: Iterable[str]) -> list[Finding]:
     """Those of some findings that no one settled, in reviews that are not approved."""
     keys = [(one,) for one in sorted(ids)]
-    return [Finding(*row) for some in list_by_keys(unit, _still_left, ("id",), keys) for row in some]
+    return [Finding(*row) for some in unit.list_by_keys(_still_left, ("id",), keys) for row in some]
 
 
 def list_refused(unit: Unit, project: str, digest: str | None, changes: Sequence[Change]) -> list[tuple[Finding, bool]]:
@@ -253,7 +252,7 @@ def _list(
     params |= {"project": project}
     rows = unit.all(_of_content(which), digest=digest, **params) if digest else []
     ends = [(change.path, change.blob_after) for change in changes]
-    for some in list_by_keys(unit, partial(_of_files, which), ("path", "blob_after"), ends, None, **params):
+    for some in unit.list_by_keys(partial(_of_files, which), ("path", "blob_after"), ends, None, **params):
         rows += some
     # Of a whole change, one is found by each part of it.
     found = {row[0]: Finding(*row[:-1]) for row in rows}

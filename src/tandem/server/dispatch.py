@@ -33,8 +33,7 @@ from tandem.errors import (
 from tandem.reviews.context import Services
 from tandem.server.authorisation import Authorisation
 from tandem.server.metrics import Durations
-from tandem.store import idempotency
-from tandem.store.context import Replayed, envelope, keep_refusal
+from tandem.store.context import PLAIN_HASH, SEALED_HASH, Replayed, envelope, find_answer, keep_refusal
 from tandem.store.jobs import lane
 
 TRACEPARENT: ContextVar[str | None] = ContextVar("traceparent", default=None)
@@ -264,7 +263,7 @@ class Dispatcher:
         self, operation: Operation, request: Request, caller: Caller, key: Key, services: Services
     ) -> CallResult:
         try:
-            earlier = await self._services.store.read(lambda unit: idempotency.find(unit, key))
+            earlier = await self._services.store.read(lambda unit: find_answer(unit, key))
             if earlier is not None:
                 return _repeated(earlier, operation, self._services)
             return CallResult(await self._handlers[operation.name](services, caller, request))
@@ -302,8 +301,8 @@ class Dispatcher:
         """What tells bodies apart, and is the same on every node that the call may be repeated at."""
         if has_secret:
             # A reader of the database cannot try out keys. Nodes that share sessions share the secret, too.
-            return idempotency.SEALED + self._services.tokens.body_hash(body)
-        return idempotency.PLAIN + hashlib.sha256(body).hexdigest()
+            return SEALED_HASH + self._services.tokens.body_hash(body)
+        return PLAIN_HASH + hashlib.sha256(body).hexdigest()
 
     async def _read(self, operation: Operation, arguments: Any, caller: Caller) -> Request:
         """The validated request."""

@@ -12,7 +12,8 @@ from tandem.cycles import sessions
 from tandem.retention.removal import Place, remove_contents
 from tandem.reviews import claims
 from tandem.reviews.context import Services
-from tandem.store import events, idempotency, log
+from tandem.store import events, log
+from tandem.store.context import purge_keys
 
 _log = logging.getLogger("tandem.maintenance")
 
@@ -105,5 +106,5 @@ class Maintenance:
             # Between the last event and this start a day may have passed, or a clock may have been set: neither
             # ages a key.
             oldest = now - kept - (self._unwatched_us if now - self._started_us < kept else 0)
-            await services.store.write(lambda unit: idempotency.purge(unit, oldest))
+            await services.store.write(lambda unit: purge_keys(unit, oldest))
             await services.store.write(lambda unit: access.purge_logins(unit, now))

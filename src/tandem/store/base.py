@@ -21,7 +21,7 @@ from tandem.store.event import FOREVER, Seal, unkeyed
 from tandem.store.jobs import Completions, Job, WorkQueue
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Coroutine, Sequence
+    from collections.abc import Callable, Collection, Coroutine, Iterator, Sequence
     from contextlib import AbstractAsyncContextManager, AbstractContextManager
 
     from tandem.store.event import CounterMove
@@ -32,6 +32,9 @@ Row = tuple[Any, ...]
 
 REREAD: Final = 2**63 - 1
 """A notice that means "you may have missed some": read the log again from any cursor."""
+
+_KEYS_AT_ONCE: Final = (1, 16, 256)
+"""How many keys a statement may ask for: few sizes, so that there are few statements."""
 
 HIDDEN_ERROR: Final = "a unit of work hid an error of one of its statements; nothing of it was kept"
 
@@ -129,6 +132,38 @@ class Unit(ABC):
     def list_of(self, record: Callable[..., T], statement: Statement, /, **params: Any) -> list[T]:
         """Every row of the answer as such a record."""
         return [record(*row) for row in self.all(statement, **params)]
+
+    def list_by_keys(
+        self,
+        made: Callable[[int], Statement],
+        names: tuple[str, ...],
+        keys: Sequence[tuple[Any, ...]],
+        limit: int | None = None,
+        **params: Any,
+    ) -> Iterator[list[Row]]:
+        """The rows of many keys, those of some keys at a time; so many rows at most.
+
+        Args:
+            made: Gives the statement for a number of keys, which has them as `store.statement.keys_table`.
+            names: The columns of a key.
+            keys: The keys.
+            limit: The most rows; None for all.
+            **params: The statement's further parameters.
+        """
+        at = 0
+        while at < len(keys) and limit != 0:
+            size = next((one for one in _KEYS_AT_ONCE if one >= len(keys) - at), _KEYS_AT_ONCE[-1])
+            part = [*keys[at : at + size]]
+            part += [(None,) * len(names)] * (size - len(part))
+            given = {
+                f"{name}_{number}": value
+                for number, key in enumerate(part)
+                for name, value in zip(names, key, strict=True)
+            }
+            rows = self.all(made(size), **given, **params, **({} if limit is None else {"limit": limit}))
+            limit = None if limit is None else limit - len(rows)
+            at += size
+            yield rows
 
     def value(self, statement: Statement, **params: Any) -> Any:
         """The first column of the only row of the answer; None without a row.

@@ -1,19 +1,22 @@
-"""The one way in which a service writes, and waits, and the context that this needs."""
+"""The one way in which a service writes, once per idempotency key, and waits; and the context that this needs."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from dataclasses import asdict, dataclass
+from typing import Final, Protocol, TypeVar
 
 import orjson
+from sqlalchemy import bindparam, delete, select, update
 
 from tandem.contract.caller import Caller, Key
 from tandem.core.clock import Clock
+from tandem.errors import IdempotencyConflict
 from tandem.settings.following import FollowedSettings
 from tandem.settings.policy import Policy
-from tandem.store import idempotency
+from tandem.store import tables
 from tandem.store.base import Store, Unit
+from tandem.store.statement import Statement, insert_if_new
 from tandem.store.waits import WaitHub, wait_until
 
 T = TypeVar("T")
@@ -77,10 +80,10 @@ async def transact(
         return await services.store.write(work, works_on=works_on)
 
     def keyed(unit: Unit) -> T:
-        if (earlier := idempotency.find_first(unit, key)) is not None:
+        if (earlier := _find_first_answer(unit, key)) is not None:
             raise Replayed(earlier)
         answer = work(unit)
-        idempotency.keep(unit, key, envelope(kept(answer)).decode(), services.clock.now_us())
+        _keep_answer(unit, key, envelope(kept(answer)).decode(), services.clock.now_us())
         return answer
 
     return await services.store.write(keyed, works_on=(*works_on, key.name) if works_on else ())
@@ -91,7 +94,9 @@ async def amend(services: Context, caller: Caller, answer: object) -> None:
     key = caller.key
     if key is not None:
         body = envelope(answer).decode()
-        await services.store.write(lambda unit: idempotency.amend(unit, key, body), works_on=(key.name,))
+        await services.store.write(
+            lambda unit: unit.put(_update_answer, new_answer=body, **_of_key(key)), works_on=(key.name,)
+        )
 
 
 async def keep_refusal(services: Context, key: Key, body: bytes) -> str:
@@ -102,9 +107,9 @@ async def keep_refusal(services: Context, key: Key, body: bytes) -> str:
     """
 
     def keep(unit: Unit) -> str:
-        if (earlier := idempotency.find_first(unit, key)) is not None:
+        if (earlier := _find_first_answer(unit, key)) is not None:
             return earlier
-        idempotency.keep(unit, key, body.decode(), services.clock.now_us())
+        _keep_answer(unit, key, body.decode(), services.clock.now_us())
         return body.decode()
 
     return await services.store.write(keep, works_on=(key.name,))
@@ -135,3 +140,54 @@ def wait_seconds(services: Context, request: WaitOptions) -> float:
     """How long a request waits at most."""
     policy = services.policy
     return min(_WAIT_SECONDS if request.timeout_s is None else request.timeout_s, policy.wait_max_seconds)
+
+
+PLAIN_HASH = "sent:"
+SEALED_HASH = "sealed:"
+"""How hashes of requests begin; the second where the request or its answer has a secret."""
+_i = tables.idempotency.c
+_SAME: Final = ("principal", "project", "operation", "key")
+_same = tuple(_i[name] == bindparam(f"of_{name}") for name in _SAME)
+_select_answer = Statement(select(_i.body_hash, _i.answer).where(*_same))
+_insert_answer = insert_if_new(tables.idempotency)
+_update_answer = Statement(update(tables.idempotency).where(*_same).values(answer=bindparam("new_answer")))
+_delete_keys = Statement(delete(tables.idempotency).where(_i.created_at < bindparam("before")))
+
+
+def _of_key(key: Key) -> dict[str, str]:
+    return {f"of_{name}": getattr(key, name) for name in _SAME}
+
+
+def find_answer(unit: Unit, key: Key) -> str | None:
+    """The answer that a key was used with; None if it was not.
+
+    Raises:
+        IdempotencyConflict: It was used with another body.
+    """
+    row = unit.one_or_none(_select_answer, **_of_key(key))
+    if row is None:
+        return None
+    body_hash, answer = row
+    if body_hash != key.body_hash:
+        raise IdempotencyConflict(
+            "This idempotency_key was used with another body; choose a new one for a new call.",
+            idempotency_key=key.key,
+            operation=key.operation,
+        )
+    return str(answer)
+
+
+def _find_first_answer(unit: Unit, key: Key) -> str | None:
+    """As `find_answer`, but locks the key first: for a transaction that will use it if no other one has."""
+    unit.lock(key.name)
+    return find_answer(unit, key)
+
+
+def _keep_answer(unit: Unit, key: Key, answer: str, now_us: int) -> None:
+    """Keep the first answer for the next call with this key."""
+    unit.put_one(_insert_answer, **asdict(key), answer=answer, created_at=now_us)
+
+
+def purge_keys(unit: Unit, before_us: int) -> int:
+    """Forget keys from before a time; how many there were."""
+    return unit.execute(_delete_keys, before=before_us)

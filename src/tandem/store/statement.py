@@ -11,7 +11,7 @@ from functools import cached_property
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from sqlalchemy import ColumnElement, Dialect, Table, bindparam
+from sqlalchemy import ColumnElement, Dialect, Integer, Table, Text, bindparam, column, values
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
@@ -121,6 +121,14 @@ def in_pieces(values: Sequence[str]) -> Iterator[dict[str, str]]:
         yield dict(zip(_ids, [*some, *[some[0]] * (_AT_ONCE - len(some))], strict=True))
 
 
+def keys_table(count: int, *names: str) -> Any:
+    """So many keys as a table, for `Unit.list_by_keys`: statements that find the rows of each by an index."""
+    types = {"round": Integer}
+    columns = [column(name, types.get(name, Text)) for name in names]
+    rows = [tuple(bindparam(f"{one.name}_{number}", type_=one.type) for one in columns) for number in range(count)]
+    return values(*columns, name="wanted").data(rows).cte("wanted")
+
+
 def insert_if_new(table: Table) -> Statement:
     """Inserts a row, unless there is one of its key."""
     # PostgreSQL's construct: the compiler for SQLite takes it too, but not the other way round.
@@ -142,8 +150,8 @@ def _compile(clause: Executable, dialect: Dialect) -> Compiled:
         raise TypeError(f"a statement of fixed text takes no list as a parameter: {lists}")
     state = compiled.construct_expanded_state(dict.fromkeys(required))
     # Keys of SQLAlchemy are a subclass of str that is slower to look up, and that orjson refuses.
-    values = {str(name): value for name, value in cast("dict[str, Any]", state.parameters).items()}
-    constants = {name: value for name, value in values.items() if name not in required}
+    bound = {str(name): value for name, value in cast("dict[str, Any]", state.parameters).items()}
+    constants = {name: value for name, value in bound.items() if name not in required}
     # Drivers ask for text that no input has gone into, and that is what a compiled statement is.
     in_order = _picker([str(name) for name in state.positiontup or ()])
     return Compiled(cast("LiteralString", state.statement), constants, frozenset(required), in_order)
