@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tandem.gate.rules import Approval, cover, net
 from tandem.git.changes import Change
 from tandem.git.raw import REGULAR
-from tandem.reviews.approvals import Approval, cover, net
 
 PATHS = ("a", "b", "c")
 CONTENTS: tuple[str, ...] = ("1", "2", "3")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tandem.reviews.draft_contract import MOST_DRAFTS
+from tandem.reviews.page_contract import MOST_DRAFTS
 from tests.acceptance.accessing import Bearer
 from tests.acceptance.reviewing import Desk, edited
 from tests.broker import StartBroker, fresh_project

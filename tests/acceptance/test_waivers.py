@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tandem.reviews.waiver_rules import Waiver
+from tandem.reviews.rounds import Waiver
 from tandem.rulings import proof
 from tests.acceptance.checking import Checked, check, checked
 from tests.acceptance.reviewing import PROPOSER, edited

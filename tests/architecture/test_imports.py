@@ -16,9 +16,8 @@ from tests.architecture.source import comments, imported_modules, imports, packa
 CALLERS = ("cli", "client", "gsd", "server.app", "server.asgi", "server.http", "server.mcp", "setup", "web")
 SUBJECTS = ("access", "cycles", "gate", "inbox", "landings", "pool", "projects", "reviews", "webhooks")
 DECLARED = (
-    "answers", "archives", "check_contract", "check_rules", "claim_rules", "contract", "draft_contract", "edits",
-    "finding_contract", "finding_rules", "operations", "page_contract", "payloads", "requests", "rounds", "rules",
-    "tally_contract", "unusual",
+    "answers", "archives", "check_contract", "check_rules", "claim_rules", "contract", "edits", "finding_contract",
+    "finding_rules", "page_contract", "payloads", "requests", "rounds", "rules", "tally_contract", "unusual",
 )  # fmt: skip
 
 # Direct imports that are forbidden to a package; the layers limit its indirect imports.

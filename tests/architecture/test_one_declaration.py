@@ -178,8 +178,12 @@ def add_operation(package: Path) -> set[str]:
     for file, written in steps("Adding an operation", "Adding a field"):
         place = (package.parent.parent if file.startswith("tests/") else package) / file
         text = place.read_text("utf-8")
-        if file.endswith("operations.py"):
-            text = re.sub(r"\n\)\n$", f"\n    {written}\n)\n", text)
+        if "OPERATIONS = (" in text:
+            declared, _, operations = text.partition("OPERATIONS = (")
+            if written.startswith("class "):
+                text = f"{declared}{written}\n\n\nOPERATIONS = ({operations}"
+            else:
+                text = re.sub(r"\n\)\n$", f"\n    {written}\n)\n", text)
         else:
             text = f"{text}\n{IMPORTS if 'async def' in written else ''}{written}\n"
         place.write_text(text, "utf-8")

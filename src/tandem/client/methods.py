@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     import tandem.projects.contract as projects_contract
     import tandem.reviews.answers as reviews_answers
     import tandem.reviews.check_contract as reviews_check_contract
-    import tandem.reviews.draft_contract as reviews_draft_contract
     import tandem.reviews.finding_contract as reviews_finding_contract
     import tandem.reviews.page_contract as reviews_page_contract
     import tandem.reviews.requests as reviews_requests
@@ -1008,7 +1007,7 @@ class Operations(ABC):
         suggestion: str | None = None,
         pre_existing: bool = False,
         expected: str | None = None,
-    ) -> reviews_draft_contract.Draft:
+    ) -> reviews_page_contract.Draft:
         """Keep what a person is writing about a review, in the place of their draft of that id; not recorded in the log. With `expected`, other words that were saved there later stay, behind these."""
         return await self._operate("save_draft", locals())
 
@@ -1019,7 +1018,7 @@ class Operations(ABC):
         project: str | None = None,
         review_id: str | None = None,
         page: str | None = None,
-    ) -> reviews_draft_contract.DraftPage:
+    ) -> reviews_page_contract.DraftPage:
         """A person's drafts, of one review or of all, by review."""
         return await self._operate("list_drafts", locals())
 
@@ -1032,7 +1031,7 @@ class Operations(ABC):
         project: str | None = None,
         idempotency_key: str | None = None,
         expected: str | None = None,
-    ) -> reviews_draft_contract.DraftsDiscarded:
+    ) -> reviews_page_contract.DraftsDiscarded:
         """Remove drafts of a person on a review; those that are gone already do not matter."""
         return await self._operate("discard_draft", locals())
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 
 from tandem.gate import queries
+from tandem.gate.rules import Approval, Cover, cover, end_of, inverse, net, start_of
 from tandem.git.changes import Change
 from tandem.reviews import queries as review_queries
-from tandem.reviews.approvals import Approval, Cover, cover, end_of, inverse, net, start_of
 from tandem.settings.policy import is_exempt
 from tandem.store.base import Unit
 

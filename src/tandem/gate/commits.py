@@ -26,14 +26,13 @@ from tandem.gate.contract import (
     RollbackRecorded,
 )
 from tandem.gate.judging import changes_of, exempt_patterns
-from tandem.gate.rules import CommitRow, as_list, names, names_of
+from tandem.gate.rules import CommitRow, as_list, inverse, names, names_of
 from tandem.gate.switch import require_known
 from tandem.git.changes import Change
 from tandem.git.raw import digest_of
 from tandem.git.snapshot import Returned
 from tandem.reviews import queries as reviews
 from tandem.reviews import writing
-from tandem.reviews.approvals import inverse
 from tandem.reviews.context import Decision, Difference, Participant, Services, key_of
 from tandem.reviews.rounds import Round
 from tandem.reviews.rules import Review, Rollback

@@ -18,12 +18,11 @@ from tandem.errors import CheckFailed, CheckPending, InvalidInput, TandemError, 
 from tandem.gate import queries, record, signing
 from tandem.gate.approvals import CANDIDATES, Approvals, TooMuch, approved, ended_by, standing
 from tandem.gate.contract import CheckGate, GateChange, GateDecision, PathDecision
-from tandem.gate.rules import CommitRow, names_of
+from tandem.gate.rules import Approval, CommitRow, Cover, inverse, names_of
 from tandem.git.changes import Change
 from tandem.git.raw import digest_of
-from tandem.reviews import checks, contents, grounds, seats, waiver_rules
+from tandem.reviews import checks, contents, grounds, rounds, seats
 from tandem.reviews import queries as review_queries
-from tandem.reviews.approvals import Approval, Cover, inverse
 from tandem.reviews.check_rules import Hold
 from tandem.reviews.context import Services
 from tandem.reviews.verdicts import find_landing
@@ -142,7 +141,7 @@ def _with_debts(unit: Unit, now_us: int, decision: GateDecision) -> GateDecision
     if not decision.review_ids:
         return decision
     owing = review_queries.list_owing(unit, decision.review_ids)
-    debts = [(f"{one.id}: {debt.words(now_us)}", debt) for one in owing for debt in waiver_rules.owed(one)]
+    debts = [(f"{one.id}: {debt.words(now_us)}", debt) for one in owing for debt in rounds.owed(one)]
     overdue = tuple(words for words, debt in debts if debt.until < now_us)
     return replace(decision, owed=(*decision.owed, *(words for words, _ in debts)), overdue=overdue)
 

@@ -11,7 +11,7 @@ from tandem.core.clock import MICROSECONDS
 from tandem.gate.rules import Override
 from tandem.pool.rules import Pool, Reviewer, circuit_seconds, failure_cause, next_try, plainly
 from tandem.present.words import duration
-from tandem.reviews import waiver_rules
+from tandem.reviews import rounds
 from tandem.reviews.claim_rules import beside
 from tandem.reviews.rules import NO_VERDICT, Review, State, next_action
 
@@ -108,7 +108,7 @@ def place(review: Review, around: InboxContext) -> Placement:
 
 def _owed(review: Review, around: InboxContext) -> Placement | None:
     """Where a review stands that lacks one after the fact; its author goes on with it as with any other."""
-    owed = waiver_rules.owed(review)
+    owed = rounds.owed(review)
     if not owed or (around.authored and review.turn is not None):
         return None
     detail = "; ".join(one.words(around.now_us) for one in owed)

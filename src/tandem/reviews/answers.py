@@ -39,7 +39,6 @@ from tandem.present.shape import Shown
 from tandem.reviews.check_contract import CheckView, ConflictWith, GroundView, UnapprovedRange
 from tandem.reviews.finding_contract import FindingCounts, FindingView, LessonView
 from tandem.reviews.reviewer_contract import Holder, NoReviewer
-from tandem.reviews.waiver_contract import DebtView
 
 Files = Annotated[tuple[AffectedFile, ...], Field(description="The files that the content touches.")]
 LeaseEnd = Annotated[str, Field(description="When the claim ends unless it is renewed.")]
@@ -108,6 +107,20 @@ class ReviewCreated(Onward, ReviewPlace):
     existed: Annotated[bool, Field(description="Whether the review was there already: nothing was written.")] = False
     notes: Notes = ()
     path: TextPath | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DebtView:
+    """A requirement that a person waived, still to be reviewed after the fact."""
+
+    words: Annotated[str, Field(description="All of it, in a sentence."), Shown(label="owed")]
+    need: Annotated[str, Field(description="The policy's word for it."), Shown("hidden")]
+    until: Annotated[str, Field(description="When its review after the fact is due."), Shown("hidden")]
+    overdue: Annotated[bool, Field(description="Whether that has been."), Shown("hidden")]
+    waived_by: Annotated[str, Field(description="Who waived it."), Shown("hidden")]
+    reason: Annotated[str, Field(description="Why."), Shown("hidden")]
+    waived_at: Annotated[str, Field(description="When."), Shown("hidden")]
+    objection: Annotated[str | None, Field(description="Who reviewed it and objects, and why."), Shown("hidden")] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

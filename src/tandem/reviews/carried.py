@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from tandem.git.travel import Place
-from tandem.reviews import again, finding_queries, finding_rules, places, seats
+from tandem.reviews import again, files, finding_queries, finding_rules, seats
 from tandem.reviews import queries as reviews
 from tandem.reviews import report_queries as reports
 from tandem.reviews.contents import Content
@@ -56,7 +56,7 @@ async def with_places(
         there.setdefault(one.review_id, []).append(one)
     found: dict[str, Place] = {}
     for review_id, findings in there.items():
-        found |= await places.places_in(services, review_id, map(places.spot_of, findings), content, is_text=is_text)
+        found |= await files.places_in(services, review_id, map(files.spot_of, findings), content, is_text=is_text)
     if not has_any:
         return content
     made = await _made(services, project, content, is_text=is_text)
@@ -166,10 +166,10 @@ async def with_returned(services: Services, review: Review, content: Content, *,
     if not has_any:
         return content
     asked = [one for one in known if _may_return(one)]
-    spots = [places.spot_of(one) for one in asked if not one.changed]
-    found = await places.places_in(services, review.id, spots, content, is_text=is_text)
+    spots = [files.spot_of(one) for one in asked if not one.changed]
+    found = await files.places_in(services, review.id, spots, content, is_text=is_text)
     same = [spot for spot in spots if found[spot.id].changed is False]
-    was = await places.places(services, review.id, same, review.round)
+    was = await files.places(services, review.id, same, review.round)
     returned = {name: found[name].file for name, place in was.items() if place.changed}
     made = await _made(services, review.project, content, is_text=is_text)
     comes_again = await again.found(services, review.project, content.digest, content.changes, made, review.id)

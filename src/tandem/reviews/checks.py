@@ -1,12 +1,16 @@
-"""Checks of rounds: asked for with the round, run by the broker or by a supervisor, and waited for by the gate."""
+"""Checks of rounds: asked for with the round, run by the broker or by a supervisor, and waited for by the gate.
+
+Their findings are taken in with their results, and corrected once a check no longer finds them.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
@@ -15,7 +19,7 @@ from tandem.contract.caller import Caller
 from tandem.core.clock import MICROSECONDS
 from tandem.errors import Forbidden, InvalidInput, InvalidTransition, NotFound, StaleClaim
 from tandem.git.ground import Ground
-from tandem.reviews import contents, findings_of_checks, grounds, seats, writing
+from tandem.reviews import contents, finding_queries, finding_rules, grounds, seats, writing
 from tandem.reviews import queries as reviews
 from tandem.reviews.check_contract import (
     CheckList,
@@ -30,6 +34,7 @@ from tandem.reviews.check_contract import (
 )
 from tandem.reviews.check_rules import DOUBTFUL, PASSED, SAYS_SOMETHING, CheckRun, CheckStatus, Hold, outcome, runs_of
 from tandem.reviews.context import Services
+from tandem.reviews.finding_contract import GivenFinding, new_finding
 from tandem.reviews.finding_rules import Finding
 from tandem.reviews.rules import Review, State
 from tandem.store import ledger
@@ -362,7 +367,7 @@ def _begun(
         if (other := grounds.parsed(one.ground)) is not None and other.commit == request.commit
     ]
     told = (one for one in alike if one.tells_of(before))
-    known = next((one for one in told if not findings_of_checks.went_on(unit, one, before.review_id)), None)
+    known = next((one for one in told if not _went_on(unit, one, before.review_id)), None)
     # Asked for once more, for a reason, it must run: the caller does not believe the known result.
     if known is not None and before.reason is None:
         same = f"{known.review_id}, round {known.round}"
@@ -373,7 +378,7 @@ def _begun(
             ground=grounds.as_json(stands),
             finished_at=now,
         )
-        return noted(ended, findings_of_checks.copied(unit, services, review, known, now), same_as=same), False
+        return noted(ended, _copied_findings(unit, services, review, known, now), same_as=same), False
     if any(one.status == CheckStatus.RUNNING and not one.is_lost(now) for one in alike):
         return before, False
     started = before._replace(
@@ -402,7 +407,7 @@ def _ended(
         finished_at=None if given_back else now,
     )
     says = request.status in SAYS_SOMETHING
-    found = findings_of_checks.taken(unit, services, review, ended, request.findings or (), now) if says else ()
+    found = _taken_findings(unit, services, review, ended, request.findings or (), now) if says else ()
     return _noted(unit, services, review, before, ended, found, actor=request.runner, now=now)
 
 
@@ -462,3 +467,73 @@ def _write(
     after = review._replace(checks=came_to, updated_at=now)
     written = writing.change_review(unit, review, after, actor=actor, kind=kind, data=data, rows=rows)
     return seats.approve_by_rule(unit, services, written, list(of_round.values()), now) if is_current else written
+
+
+_SAID = ("file", "line", "end_line", "side", "severity", "category", "claim", "failure", "suggestion")
+
+
+def _taken_findings(
+    unit: Unit, services: Services, review: Review, run: CheckRun, given: Sequence[GivenFinding], now_us: int
+) -> tuple[Finding, ...]:
+    """The new findings of a check, and those that it no longer has, which are verified; or has again.
+
+    The same words about the same file, for the same time, are the same finding: its lines may have moved.
+    """
+    known, found = _numbered(_of(unit, review.id, run.name)), _numbered(given)
+    # One that failed and names nothing may have ended before it looked.
+    looked = bool(given) or run.status == CheckStatus.PASSED
+    gone = [one for what, one in known.items() if looked and what not in found and one.is_open]
+    back = (one for what, one in known.items() if what in found and one.state == "verified")
+    new = [one for what, one in found.items() if what not in known]
+    return (
+        *(finding_rules.after(one, "reopened", run.name, "The check finds it again.") for one in back),
+        *(finding_rules.after(one, "verified", run.name, None, review.round) for one in gone),
+        *(
+            new_finding(
+                one,
+                review,
+                id=services.clock.new_id("fn"),
+                position=at,
+                round=run.round if run.review_id == review.id else review.round,
+                source="check",
+                author=run.name,
+                created_at=now_us,
+            )
+            for at, one in enumerate(new)
+        ),
+    )
+
+
+def _went_on(unit: Unit, known: CheckRun, review_id: str) -> bool:
+    """Whether a known result does not tell any more what the check finds: later rounds of its review changed that."""
+    return known.review_id == review_id and bool(_of(unit, review_id, known.name))
+
+
+def _copied_findings(
+    unit: Unit, services: Services, review: Review, known: CheckRun, now_us: int
+) -> tuple[Finding, ...]:
+    """The same of a check that is not run again, as its result for the same tree is known."""
+    if known.review_id == review.id:
+        return ()
+    there = (one for one in _of(unit, known.review_id, known.name) if one.is_open)
+    given = [GivenFinding(**{name: getattr(one, name) for name in _SAID}) for one in there]
+    return _taken_findings(unit, services, review, known, given, now_us)
+
+
+def _of(unit: Unit, review_id: str, name: str) -> list[Finding]:
+    known = finding_queries.list_of_review(unit, review_id)
+    return [one for one in known if (one.source, one.author) == ("check", name)]
+
+
+_One = TypeVar("_One", Finding, GivenFinding)
+
+
+def _numbered(listed: Iterable[_One]) -> dict[tuple[str | None, str | None, str, int], _One]:
+    """Findings by their file, category and words, and how many of those came before."""
+    seen: Counter[tuple[str | None, str | None, str]] = Counter()
+    found: dict[tuple[str | None, str | None, str, int], _One] = {}
+    for one in listed:
+        what = (one.file, one.category, one.claim)
+        found[(*what, seen[what])] = one
+        seen[what] += 1
+    return found

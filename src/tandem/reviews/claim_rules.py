@@ -11,7 +11,7 @@ from tandem.contract.caller import Access, Caller, Names
 from tandem.contract.operation import Role
 from tandem.core.clock import MICROSECONDS
 from tandem.errors import Forbidden, InvalidInput, NotClaimant, SelfApproval, StaleClaim, StaleRound
-from tandem.reviews import waiver_rules
+from tandem.reviews import rounds
 from tandem.reviews.answers import Proposal
 from tandem.reviews.rounds import CounterPatch, Round, left_asked, reset_turn
 from tandem.reviews.rules import Action, Guard, Review, State, Step, step
@@ -158,7 +158,7 @@ def _whose(guard: Guard) -> str:
 
 
 def _stale(review: Review, generation: int) -> StaleClaim:
-    is_owed = bool(waiver_rules.owed(review))
+    is_owed = bool(rounds.owed(review))
     settles = f"A waiver approved it: settle_waiver ('tandem review settle {review.id} approved') takes your review."
     return StaleClaim(
         f"Your claim has ended and changes nothing any more; the review is {review.state}, in round {review.round}."

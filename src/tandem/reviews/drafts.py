@@ -15,10 +15,11 @@ from tandem.core.clock import isoformat
 from tandem.core.visible import is_blank
 from tandem.errors import InvalidInput, NotFound, TooLarge
 from tandem.git.travel import Excerpt, Place, Spot
-from tandem.reviews import contents, places, tables, views
+from tandem.reviews import contents, files, tables, views
 from tandem.reviews import queries as reviews
 from tandem.reviews.context import Services
-from tandem.reviews.draft_contract import (
+from tandem.reviews.finding_contract import PlaceView
+from tandem.reviews.page_contract import (
     MOST_DRAFTS,
     DiscardDraft,
     Draft,
@@ -28,7 +29,6 @@ from tandem.reviews.draft_contract import (
     SaveDraft,
     quoted,
 )
-from tandem.reviews.finding_contract import PlaceView
 from tandem.store import pages
 from tandem.store.base import Unit
 from tandem.store.context import transact
@@ -146,9 +146,9 @@ async def _placed(services: Services, review_id: str, found: Sequence[Draft], cu
         )
         for one in in_files
     }
-    there = await places.places(services, review_id, (one for one in spots.values() if one.round != current), current)
+    there = await files.places(services, review_id, (one for one in spots.values() if one.round != current), current)
     looked_at = [spot for name, spot in spots.items() if name not in there or there[name].changed is not False]
-    seen = await places.excerpts(services, review_id, looked_at, 0)
+    seen = await files.excerpts(services, review_id, looked_at, 0)
 
     def shown(one: Draft) -> Draft:
         place, own = there.get(one.draft_id), seen.get(one.draft_id)

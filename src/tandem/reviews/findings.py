@@ -1,4 +1,7 @@
-"""Findings: what a verdict makes of them, and it of the verdict; answered, settled and listed."""
+"""Findings: what a verdict makes of them, and it of the verdict; answered, settled and listed.
+
+Those that were false alarms are lessons, which reviewers are told until a person ends them.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import NamedTuple
 from tandem.contract.caller import Caller, Names
 from tandem.contract.operation import ALL, Role
 from tandem.errors import Forbidden, InvalidInput, InvalidTransition, OpenFindings, SelfApproval
-from tandem.reviews import carried, finding_queries, finding_rules, places, seats, views, writing
+from tandem.reviews import carried, files, finding_queries, finding_rules, seats, views, writing
 from tandem.reviews import claim_rules as claims
 from tandem.reviews import queries as reviews
 from tandem.reviews.context import Services, is_by_person, threshold_of
@@ -20,9 +23,14 @@ from tandem.reviews.finding_contract import (
     FindingView,
     GivenFinding,
     GivenSettling,
+    LessonPage,
+    LessonRemoved,
     ListFindings,
+    ListLessons,
     PlaceView,
+    RemoveLesson,
     counted,
+    lesson_view,
     new_finding,
     view,
 )
@@ -463,9 +471,55 @@ async def shown(services: Services, known: Known, number: int | None, at: str | 
     """Findings as they are answered, those of a review with their places at a commit or in a round."""
     where: dict[str, PlaceView] = {}
     if known.review is not None:
-        spots = map(places.spot_of, known.findings)
-        found = await places.places(services, known.review.id, spots, number or known.review.round, at)
+        spots = map(files.spot_of, known.findings)
+        found = await files.places(services, known.review.id, spots, number or known.review.round, at)
         # Of one that came from another review with other lines its place here tells nothing of those.
         changed = {one.id for one in known.findings if one.changed}
         where = {name: PlaceView(*place[:3], changed=name in changed or place.changed) for name, place in found.items()}
     return tuple(view(one, known.threshold, where.get(one.id)) for one in known.findings)
+
+
+async def list_lessons(services: Services, caller: Caller, request: ListLessons) -> LessonPage:
+    """A page of the lessons of a project.
+
+    Raises:
+        InvalidInput: The page token is none of ours.
+    """
+    pages.check_limit(services, request.limit)
+    place = pages.decode(services, request.page, int, int) if request.page else finding_queries.BEFORE_ALL
+    project = services.projects.require(request.project, caller.project)
+    found = await services.store.read(
+        lambda unit: finding_queries.list_lessons(unit, project, after=place, limit=request.limit + 1)
+    )
+    listed, following = pages.cut(services, found, request.limit, lambda one: (one.seq, one.position))
+    wanted = None if request.files is None else frozenset(request.files)
+    shown_ = (one for one in listed if wanted is None or one.file in wanted)
+    return LessonPage(tuple(map(lesson_view, shown_)), following)
+
+
+async def remove_lesson(services: Services, caller: Caller, request: RemoveLesson) -> LessonRemoved:
+    """End a lesson; one that is none stays as it is.
+
+    Raises:
+        NotFound: There is no such finding.
+    """
+
+    def work(unit: Unit) -> LessonRemoved:
+        finding = finding_queries.get(unit, request.finding_id)
+        if request.project not in (None, finding.project):
+            raise finding_queries.unknown(finding.id)
+        before = reviews.get(unit, finding.review_id, lock=True)
+        finding = finding_queries.get(unit, request.finding_id)
+        if finding.lesson:
+            writing.change_review(
+                unit,
+                before,
+                before._replace(updated_at=services.clock.now_us()),
+                actor=caller.operator,
+                kind=EventKind.LESSON_REMOVED,
+                data={"finding_id": finding.id},
+                rows=Rows(findings=(finding._replace(lesson=0),)),
+            )
+        return LessonRemoved(finding.id)
+
+    return await transact(services, caller, work)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from tandem.errors import InvalidInput, ReasonRequired, TandemError
 from tandem.git import hunks
 from tandem.git.travel import Excerpt, Spot
-from tandem.reviews import again, contents, files, finding_queries, places
+from tandem.reviews import again, contents, files, finding_queries
 from tandem.reviews import queries as reviews
 from tandem.reviews.claim_rules import seen_by
 from tandem.reviews.context import Services
@@ -117,7 +117,7 @@ async def prepare(services: Services, request: SubmitVerdict) -> Prepared:
         changes = await asyncio.to_thread(current.entries)
         comes_again = frozenset(await again.found(services, project, current.digest, changes, made, request.review_id))
     blobs = {change.path: change.blob_after for change in await asyncio.to_thread(current.entries)}
-    seen = await places.excerpts(services, request.review_id, _spots(found, number), again.AROUND)
+    seen = await files.excerpts(services, request.review_id, _spots(found, number), again.AROUND)
     placed = {name: _placed(name, one, seen.get(name), moves=of_pool) for name, one in found.items()}
     old = frozenset[str]()
     # What a change took away was on its old side all along.
@@ -143,7 +143,7 @@ async def _unchanged(services: Services, review_id: str, spots: list[Spot], earl
 
     Git may tell otherwise of lines that were moved when it is asked the other way round: what readers see counts, too.
     """
-    found = await places.places(services, review_id, spots, earlier)
+    found = await files.places(services, review_id, spots, earlier)
     old = frozenset(name for name, place in found.items() if place.changed is False)
     if not old:
         return old
@@ -168,7 +168,7 @@ def _added(diff: str) -> set[tuple[str | None, int | None]]:
 
 
 def _spots(found: dict[str, GivenFinding], number: int) -> list[Spot]:
-    return [Spot(name, number, places.SIDES[one.side], one.file, one.line, one.end_line) for name, one in found.items()]
+    return [Spot(name, number, files.SIDES[one.side], one.file, one.line, one.end_line) for name, one in found.items()]
 
 
 def _placed(where: str, one: GivenFinding, seen: Excerpt | None, *, moves: bool) -> GivenFinding:

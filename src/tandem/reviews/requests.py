@@ -1,4 +1,4 @@
-"""The typed requests on reviews, projects and the gate's question."""
+"""The operations on reviews, and their typed requests."""
 
 from __future__ import annotations
 
@@ -8,6 +8,20 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from tandem.contract.caller import Subject
+from tandem.contract.operation import (
+    ADMIN,
+    ALL,
+    OPERATOR,
+    PROPOSER,
+    READ,
+    REPEATABLE_WRITE,
+    REVIEWER,
+    SUPERVISOR,
+    WRITE,
+    ForPeople,
+    Operation,
+    Unlisted,
+)
 from tandem.contract.request import (
     LARGEST,
     UNLISTED,
@@ -59,8 +73,10 @@ from tandem.errors import (
     TimedOut,
     TurnViolation,
 )
+from tandem.reviews import answers
 from tandem.reviews.finding_contract import GivenFinding, GivenSettling
 from tandem.reviews.rules import Category, Priority, Side
+from tandem.reviews.tally_contract import Statistics
 
 CategoryFilter = Annotated[Category | None, Field(description="Only reviews of this kind.")]
 PriorityFilter = Annotated[Priority | None, Field(description="Only reviews of this priority.")]
@@ -409,3 +425,110 @@ class RetryReview(WriteRequest):
     refusals: ClassVar[Refusals] = (NotFound, InvalidTransition, RequirementMissing)
 
     review_id: ReviewId
+
+
+_NEED_WORDS = "As the policy has it: `person`, `agent`, `agent:NAME`, `owner`, `review` or `checks`."
+_SEALED = Field(description="What a command sealed that a person has run.", json_schema_extra={"unlisted": True})
+
+
+class WaiveRequirement(WriteRequest):
+    """Let a change go without something that the policy asks for: on record, and owed until it is reviewed after all.
+
+    For persons. When nothing else is missing, it approves the review.
+    """
+
+    refusals: ClassVar[Refusals] = (NotFound, Forbidden, StaleRound, InvalidTransition, OpenFindings)
+    actor_field: ClassVar[str | None] = "waived_by"
+
+    review_id: ReviewId
+    need: Annotated[Name, Field(description=_NEED_WORDS)]
+    until: Annotated[Name, Field(description="When the review after the fact is due, ISO time; at most 90 days ahead.")]
+    reason: Annotated[FullText, Field(description="Why it cannot wait.")]
+    round: Annotated[RoundNumber, Field(description="The round that it is for.")]
+    waived_by: Annotated[Name | None, Field(description="Who waives it. Default: the session, else `operator`.")] = None
+    proof: Annotated[Proof | None, _SEALED] = None
+
+
+class SettleWaiver(WriteRequest):
+    """Review a waived requirement after the fact: the change is good, and the debt over; or not, and a person looks.
+
+    For those whose approval the policy would have taken.
+    """
+
+    refusals: ClassVar[Refusals] = (
+        *(NotFound, ReasonRequired, InvalidTransition, SelfApproval),
+        *(Forbidden, RequirementMissing),
+    )
+    actor_field: ClassVar[str | None] = "reviewer_id"
+
+    review_id: ReviewId
+    verdict: Annotated[Literal["approved", "objects"], Field(description="Whether the change is good.")]
+    need: Annotated[Name | None, Field(description=f"{_NEED_WORDS} Needed if several are owed.")] = None
+    reason: Annotated[Reason, Field(description="Required to object.")] = None
+    reviewer_id: Annotated[Name | None, Field(description="Who reviewed it. Default: the session.")] = None
+    proof: Annotated[Proof | None, _SEALED] = None
+
+
+OPERATIONS = (
+    Operation("create_review", "review", "create", CreateReview, answers.ReviewCreated, PROPOSER, WRITE),
+    # Supervisors run checks on a proposal, until its review goes on.
+    Operation(
+        "get_review_status",
+        "review",
+        "status",
+        GetReviewStatus,
+        answers.ReviewStatus,
+        ALL | SUPERVISOR,
+        READ,
+        blocking=True,
+    ),
+    Operation("get_proposal", "review", "proposal", GetProposal, answers.Proposal, ALL | SUPERVISOR, READ),
+    ForPeople("get_base_files", "review", "base-files", GetBaseFiles, answers.BaseFiles, ALL, READ),
+    Unlisted("get_review", "review", "show", GetReview, answers.FullReview, ALL, READ),
+    Operation("list_reviews", "review", "list", ListReviews, answers.ReviewPage, ALL, READ, blocking=True),
+    Operation("claim_review", "review", "claim", ClaimReview, answers.Claim, REVIEWER, WRITE),
+    Operation("renew_claim", "review", "renew", RenewClaim, answers.ClaimRenewed, REVIEWER, REPEATABLE_WRITE),
+    Operation("release_claim", "review", "release", ReleaseClaim, answers.ClaimReleased, REVIEWER, WRITE),
+    Operation("submit_verdict", "review", "verdict", SubmitVerdict, answers.VerdictGiven, REVIEWER, WRITE),
+    Operation(
+        "accept_counter_patch",
+        "review patch",
+        "accept",
+        AcceptCounterPatch,
+        answers.CounterPatchDecided,
+        PROPOSER,
+        WRITE,
+    ),
+    Operation(
+        "reject_counter_patch",
+        "review patch",
+        "reject",
+        RejectCounterPatch,
+        answers.CounterPatchDecided,
+        PROPOSER,
+        WRITE,
+    ),
+    Operation("add_message", "review", "message", AddMessage, answers.MessageSent, PROPOSER | REVIEWER, WRITE),
+    Operation("get_discussion", "review", "discussion", GetDiscussion, answers.Discussion, ALL, READ),
+    Unlisted(
+        "withdraw_approval",
+        "review",
+        "withdraw",
+        WithdrawApproval,
+        answers.ApprovalWithdrawn,
+        REVIEWER | OPERATOR | ADMIN,
+        WRITE,
+    ),
+    ForPeople("waive_requirement", "review", "waive", WaiveRequirement, answers.ReviewStatus, OPERATOR | ADMIN, WRITE),
+    Unlisted(
+        "settle_waiver", "review", "settle", SettleWaiver, answers.ReviewStatus, REVIEWER | OPERATOR | ADMIN, WRITE
+    ),
+    Operation("close_review", "review", "close", CloseReview, answers.ReviewClosed, PROPOSER, REPEATABLE_WRITE),
+    Operation("get_review_timeline", "review", "timeline", GetReviewTimeline, answers.Timeline, OPERATOR, READ),
+    Operation(
+        "get_activity_feed", "review", "feed", GetActivityFeed, answers.ActivityFeed, OPERATOR, READ, blocking=True
+    ),
+    Operation("get_audit_log", "audit", "log", GetAuditLog, answers.AuditPage, OPERATOR, READ, blocking=True),
+    Operation("get_review_stats", "review", "stats", GetReviewStats, Statistics, OPERATOR, READ),
+    ForPeople("retry_review", "review", "retry", RetryReview, answers.ReviewStatus, OPERATOR | ADMIN, REPEATABLE_WRITE),
+)

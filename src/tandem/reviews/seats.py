@@ -18,7 +18,7 @@ from tandem.contract.caller import Caller, Names
 from tandem.core.visible import folded
 from tandem.errors import Forbidden, RequirementMissing, SelfApproval
 from tandem.reviews import claim_rules as claims
-from tandem.reviews import finding_queries, grounds, rounds, waiver_rules, writing
+from tandem.reviews import finding_queries, grounds, rounds, writing
 from tandem.reviews import queries as reviews
 from tandem.reviews.check_rules import PASSED, CheckRun, CheckStatus, Hold, outcome
 from tandem.reviews.contents import Content
@@ -382,7 +382,7 @@ def check(review: Review, seat: Seat, names: Names) -> None:
         )
     if holds(review, names):
         raise refused(review, "You approved this content already: others have to; release your claim, if you have one.")
-    for one in waiver_rules.waived(review):
+    for one in rounds.waived(review):
         if fits(review, one.need, seat):
             raise refused(
                 review,
@@ -396,7 +396,7 @@ def check(review: Review, seat: Seat, names: Names) -> None:
 
 
 def _left_of(known: Requirements, review: Review, *more: Seat) -> tuple[Need, ...]:
-    waivers = (Seat(one.by, is_person=True, family=None, waives=one.need) for one in waiver_rules.waived(review))
+    waivers = (Seat(one.by, is_person=True, family=None, waives=one.need) for one in rounds.waived(review))
     return _without(known, (*filled(review), *waivers, *more), family(review.agent_type, review.proposer_id))
 
 
@@ -452,7 +452,7 @@ def held(unit: Unit, asked: grounds.Asked, review_id: str, number: int) -> Hold 
     if review_id in asked.landed:
         return None
     review = reviews.get(unit, review_id)
-    if objection := waiver_rules.objections(waiver_rules.owed(review)):
+    if objection := rounds.waiver_objections(rounds.owed(review)):
         return Hold(f"a requirement was waived, and {objection}", is_pending=False, code=RequirementMissing.code)
     if review.needs is None and not any(asked.policies.values()):
         # A first policy in it would have needs from its begin on.
@@ -496,7 +496,7 @@ def _by_now(unit: Unit, asked: grounds.Asked, review: Review, current: Round) ->
 
 def lacks_checks(known: Requirements, review: Review, runs: Sequence[CheckRun]) -> bool:
     """Whether checks have to have passed and have not; where they alone would do, a reviewer's approval does, too."""
-    if _have_passed(runs) or any(one.need == policy.CHECKS for one in waiver_rules.waived(review)):
+    if _have_passed(runs) or any(one.need == policy.CHECKS for one in rounds.waived(review)):
         return False
     by_reviewer = any(one.family != RULE for one in filled(review))
     return any(one.word == policy.CHECKS for one in known.needs) and not (known.only_checks and by_reviewer)

@@ -13,10 +13,10 @@ from tandem.contract.answer import shown
 from tandem.core.clock import isoformat
 from tandem.git.changes import AffectedFile
 from tandem.present.words import PRIORITIES
-from tandem.reviews import checks, finding_queries, grounds, seats, waiver_rules
+from tandem.reviews import checks, finding_queries, grounds, rounds, seats
 from tandem.reviews import queries as reviews
 from tandem.reviews import report_queries as reports
-from tandem.reviews.answers import CounterPatchView, EventView, Proposal, ReviewRow, ReviewStatus
+from tandem.reviews.answers import CounterPatchView, DebtView, EventView, Proposal, ReviewRow, ReviewStatus
 from tandem.reviews.check_rules import DOUBTFUL, FAILED, PASSED, PENDING
 from tandem.reviews.claim_rules import beside
 from tandem.reviews.context import Services, threshold_of, why_none
@@ -25,7 +25,6 @@ from tandem.reviews.queries import RoundContent
 from tandem.reviews.reviewer_contract import NoReviewer
 from tandem.reviews.rounds import CounterPatch
 from tandem.reviews.rules import MOST_OBJECTIONS, Review, State, next_action
-from tandem.reviews.waiver_contract import DebtView
 from tandem.rulings import next_steps, policy
 from tandem.rulings.state import FOLLOWED
 from tandem.store.base import Unit
@@ -195,7 +194,7 @@ def _owed(review: Review, now_us: int) -> tuple[DebtView, ...]:
             overdue=one.until < now_us,
             waived_by=one.by,
         )
-        for one in waiver_rules.owed(review)
+        for one in rounds.owed(review)
     )
 
 

@@ -6,18 +6,16 @@ from tandem.contract.caller import Caller
 from tandem.core.clock import isoformat
 from tandem.errors import Forbidden, InvalidInput, InvalidTransition, OpenFindings, ReasonRequired, RequirementMissing
 from tandem.reviews import claim_rules as claims
-from tandem.reviews import contents, counter_patches, findings, seats, views, waiver_rules, writing
+from tandem.reviews import contents, counter_patches, findings, rounds, seats, views, writing
 from tandem.reviews import queries as reviews
 from tandem.reviews.answers import ReviewStatus
 from tandem.reviews.check_rules import PASSED
 from tandem.reviews.context import Decision, Services, is_by_person, is_proved, tell
 from tandem.reviews.given import Prepared
 from tandem.reviews.grounds import Asked
-from tandem.reviews.requests import SubmitVerdict
-from tandem.reviews.rounds import decided_by, record_speaker, verdict_on
+from tandem.reviews.requests import SettleWaiver, SubmitVerdict, WaiveRequirement
+from tandem.reviews.rounds import Waiver, decided_by, record_speaker, verdict_on
 from tandem.reviews.rules import Action, Review, step
-from tandem.reviews.waiver_contract import SettleWaiver, WaiveRequirement
-from tandem.reviews.waiver_rules import Waiver
 from tandem.reviews.writing import Rows
 from tandem.rulings import policy, proof
 from tandem.store.base import Unit
@@ -56,7 +54,7 @@ async def waive_requirement(services: Services, caller: Caller, request: WaiveRe
         claims.check_round(before, request.round)
         _check_missing(unit, before, request.need, asked)
         now = services.clock.now_us()
-        made = Waiver(request.need, by, request.reason, now, waiver_rules.due_us(request.until, now))
+        made = Waiver(request.need, by, request.reason, now, rounds.waived_until_us(request.until, now))
         written = _waived(unit, before, made)
         # What somebody at work objected to, no waiver approves.
         if written.approved_round is None and written.ends_as is None and not seats.missing(written):
@@ -108,7 +106,7 @@ def _check_missing(unit: Unit, review: Review, need: str, asked: Asked) -> None:
 
 def _waived(unit: Unit, before: Review, made: Waiver) -> Review:
     """The review with a waiver more, on record."""
-    after = waiver_rules.having(before, (*waiver_rules.waived(before), made))
+    after = rounds.with_waivers(before, (*rounds.waived(before), made))
     if before.attention == seats.waits(before):
         after = after._replace(attention=seats.waits(after))
     data = {"need": made.need, "reason": made.reason, "until": isoformat(made.until), "round": before.round}
@@ -206,7 +204,7 @@ async def settle_waiver(services: Services, caller: Caller, request: SettleWaive
         objection = None if is_good else f"{by} objects: {request.reason}"
         settled = {"settled_by": by, "settled_at": now} if is_good else {}
         looked_at = seats.taken(before, seat) if is_good else before
-        after = waiver_rules.with_changed(looked_at, waiver._replace(**settled, objection=objection))
+        after = rounds.with_waiver(looked_at, waiver._replace(**settled, objection=objection))
         data = {"need": waiver.need, "reason": request.reason, "waived_by": waiver.by}
         written = writing.change_review(
             unit,
@@ -223,7 +221,7 @@ async def settle_waiver(services: Services, caller: Caller, request: SettleWaive
 
 def _owed(review: Review, need: str | None) -> Waiver:
     """The debt that is meant."""
-    owed = waiver_rules.owed(review)
+    owed = rounds.owed(review)
     found = [one for one in owed if need in (None, one.need)]
     if len(found) == 1:
         return found[0]

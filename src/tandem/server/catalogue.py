@@ -10,8 +10,8 @@ from tandem.inbox import contract as inbox_contract
 from tandem.landings import contract as landing_contract
 from tandem.pool import contract
 from tandem.projects import contract as project_contract
-from tandem.reviews import check_contract, draft_contract, finding_contract, page_contract
-from tandem.reviews import operations as review_operations
+from tandem.reviews import check_contract, finding_contract, page_contract
+from tandem.reviews import requests as review_operations
 from tandem.webhooks import contract as webhook_contract
 
 REGISTRY = Registry(
@@ -24,7 +24,6 @@ REGISTRY = Registry(
         *cycle_operations.OPERATIONS,
         *contract.OPERATIONS,
         *page_contract.OPERATIONS,
-        *draft_contract.OPERATIONS,
         *inbox_contract.OPERATIONS,
         *access_contract.OPERATIONS,
         *project_contract.OPERATIONS,

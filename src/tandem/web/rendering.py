@@ -23,7 +23,7 @@ from tandem.errors import NotFound, TandemError
 from tandem.pool.rules import readable
 from tandem.present.facts import brief, facts, table, worded
 from tandem.present.words import draft_name, duration, reviewer_name
-from tandem.reviews.draft_contract import Draft
+from tandem.reviews.page_contract import Draft
 from tandem.reviews.rules import State
 from tandem.server.catalogue import REGISTRY
 from tandem.web.diffs.code import shown, spelled

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tandem.inbox import contract as inbox_contract
     from tandem.pool import contract
     from tandem.present.text import Drawable
-    from tandem.reviews import answers, draft_contract
+    from tandem.reviews import answers, page_contract
     from tandem.reviews import page_contract as file_answers
     from tandem.reviews.tally_contract import Statistics
 
@@ -312,14 +312,14 @@ def _(answer: contract.ReviewerList) -> Drawable:
 
 
 @renders
-def _(answer: draft_contract.DraftPage) -> Drawable:
+def _(answer: page_contract.DraftPage) -> Drawable:
     if not answer.drafts:
         return Text("There are no drafts.", style="dim")
     columns = "review!, draft!, kind, where, text, saved!"
     return Group(listing(columns, map(_drafted, answer.drafts)), more_pages(answer.next_page))
 
 
-def _drafted(one: draft_contract.Draft) -> tuple[Cell, ...]:
+def _drafted(one: page_contract.Draft) -> tuple[Cell, ...]:
     lines = "" if one.line is None else f":{one.line}" + (f"-{one.end_line}" if one.end_line else "")
     lost = " (lines changed or gone)" if one.place is not None and one.place.changed else ""
     begins = (one.body.strip() or one.failure or one.suggestion or "").partition("\n")[0]

@@ -22,9 +22,9 @@ from tandem.reviews import edits
 from tandem.reviews.answers import DiscussionEntry, Proposal, ReviewStatus
 from tandem.reviews.check_contract import CheckView
 from tandem.reviews.claim_rules import is_own
-from tandem.reviews.draft_contract import Draft, as_finding
 from tandem.reviews.finding_contract import FindingView, GivenFinding, GivenSettling
 from tandem.reviews.finding_rules import ANSWERS, SAID_BY_FINDINGS, SEE_FINDINGS, Answer, Settling
+from tandem.reviews.page_contract import Draft, as_finding
 
 _FIRST_PAUSE_SECONDS = 0.2
 _LONGEST_PAUSE_SECONDS = 3.0

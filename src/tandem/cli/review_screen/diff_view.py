@@ -34,8 +34,8 @@ from tandem.git.hunks import FileDiff, Hunk, Line
 from tandem.git.word_changes import common_start, pairs
 from tandem.present.findings import together
 from tandem.reviews.answers import Proposal
-from tandem.reviews.draft_contract import Draft, as_finding
 from tandem.reviews.finding_contract import FindingView, GivenFinding, GivenSettling
+from tandem.reviews.page_contract import Draft, as_finding
 from tandem.reviews.unusual import LONGEST_SHOWN
 
 Kind = Literal["file", "fact", "hunk", "context", "added", "deleted", "remark", "draft"]

@@ -31,10 +31,10 @@ from tandem.core.texts import is_too_much_markdown
 from tandem.core.visible import is_blank, visible, visible_line
 from tandem.errors import InvalidInput, TandemError
 from tandem.present.keys import key_of
-from tandem.reviews.draft_contract import as_finding
 from tandem.reviews.edits import Editable, is_applicable
 from tandem.reviews.finding_contract import FindingView
 from tandem.reviews.finding_rules import ANSWERS, OPEN, SAID_BY_FINDINGS, changes
+from tandem.reviews.page_contract import as_finding
 
 _FIRST_FOCUS = {"change": "#diff", "texts": "#document", "discussion": "#talk", "counter": "#counter-diff"}
 _LARGEST_DOCUMENT = 100_000

@@ -10,7 +10,7 @@ from tandem.errors import CursorExpired, InvalidInput, OpenFindings, TandemError
 from tandem.pool.rules import readable
 from tandem.present.words import reviewer_name
 from tandem.reviews.answers import AuditPage, EventView
-from tandem.reviews.draft_contract import Draft
+from tandem.reviews.page_contract import Draft
 from tandem.web.page import PageRequest
 from tandem.web.rendering import plain, refused
 from tandem.web.subjects import has_output

@@ -12,7 +12,7 @@ import orjson
 from starlette.responses import JSONResponse, Response
 
 from tandem.errors import InvalidInput, TandemError
-from tandem.reviews import waiver_rules
+from tandem.reviews import rounds
 from tandem.reviews.answers import ClaimRenewed
 from tandem.reviews.finding_contract import GivenFinding
 from tandem.reviews.finding_rules import ANSWERS, SAID_BY_FINDINGS, SEE_FINDINGS
@@ -228,7 +228,7 @@ def _withdrawal(request: PageRequest) -> dict[str, Any]:
 
 def _waiver(request: PageRequest) -> dict[str, Any]:
     # By full hours, so that the form sent twice says the same, and none of the days is cut short.
-    hours = min((request.number("days") or 0) * 24 + 1, waiver_rules.MOST_DAYS * 24)
+    hours = min((request.number("days") or 0) * 24 + 1, rounds.MOST_WAIVED_DAYS * 24)
     due = datetime.now(tz=UTC).replace(minute=0, second=0, microsecond=0) + timedelta(hours=hours)
     stated = {"need": request.form.get("need", "").strip(), "until": due.isoformat()}
     return {**_reason(request), **stated, "waived_by": request.person.name, "round": request.number("on_round")}

@@ -10,7 +10,7 @@ import orjson
 from starlette.responses import Response
 
 from tandem.errors import TandemError
-from tandem.reviews.draft_contract import Draft, DraftPage
+from tandem.reviews.page_contract import Draft, DraftPage
 from tandem.server.asgi.calls import parse_json
 from tandem.web.page import PageRequest, PageRoute
 
