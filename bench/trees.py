@@ -20,8 +20,8 @@ from bench.run import Run
 from tandem.git.repository import Repository
 from tandem.git.runner import memory_folder
 from tandem.pool.reviewers import RunContext
+from tandem.pool.reviewers.broker_client import Claimed
 from tandem.pool.reviewers.files import RoundFolder
-from tandem.pool.reviewers.lease import Claimed
 
 MEASURE = "trees: a folder with a round's files for its reviewer"
 CHECKOUT_TIMES = 1.25

@@ -60,7 +60,7 @@ PRELOADED = (
     "tandem.hooks.main",
     "tandem.logs",
     "tandem.pool.reviewers.dossier",
-    "tandem.pool.reviewers.lease",
+    "tandem.pool.reviewers.broker_client",
     "tandem.pool.reviewers.outcomes",
     "tandem.pool.reviewers.prompt",
     "tandem.pool.reviewers.providers",

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Final
 
 from tandem.access import queries as access_tables
-from tandem.cycles import tables as cycle_tables
-from tandem.gate import tables as gate_tables
+from tandem.cycles import queries as cycle_tables
+from tandem.gate import queries as gate_tables
 from tandem.landings import queries as landing_tables
-from tandem.pool import tables as pool_tables
+from tandem.pool import queries as pool_tables
 from tandem.projects import queries as project_tables
 from tandem.reviews import tables as review_tables
 from tandem.store import migrations

@@ -16,7 +16,7 @@ from tests.architecture.source import comments, imported_modules, imports, packa
 CALLERS = ("cli", "client", "gsd", "server.app", "server.asgi", "server.http", "server.mcp", "setup", "web")
 SUBJECTS = ("access", "cycles", "gate", "inbox", "landings", "pool", "projects", "reviews", "webhooks")
 DECLARED = (
-    "answers", "archives", "check_contract", "check_rules", "claim_rules", "contract", "edits", "finding_contract",
+    "answers", "check_contract", "check_rules", "claim_rules", "contract", "edits", "finding_contract",
     "finding_rules", "page_contract", "payloads", "requests", "rounds", "rules", "tally_contract", "unusual",
 )  # fmt: skip
 

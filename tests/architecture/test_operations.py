@@ -7,7 +7,7 @@ from typing import get_origin, get_type_hints
 
 from tandem.access.tokens import AccessContext
 from tandem.contract.caller import Caller
-from tandem.projects.registration import ProjectContext
+from tandem.projects.registry import ProjectContext
 from tandem.reviews.context import Services
 from tandem.server.catalogue import REGISTRY
 from tandem.server.handlers import HANDLERS, MODULES

@@ -11,7 +11,7 @@ import reference_cycles
 from reference_parts import Undocumented
 from tandem.cycles import payloads as handoffs
 from tandem.cycles.answers import CycleHistory, CycleRow, HandoffView, LockState
-from tandem.cycles.archives import archive_files
+from tandem.cycles.payloads import archive_files
 from tandem.cycles.requests import LockAcquire
 from tandem.cycles.rules import started, transition
 from tandem.errors import ConfigInvalid

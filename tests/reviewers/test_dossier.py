@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from tandem.core.log_files import RotatingLog
-from tandem.pool.reviewers.broker_client import BrokerClient
+from tandem.pool.reviewers.broker_client import BrokerClient, Claimed
 from tandem.pool.reviewers.dossier import gather
-from tandem.pool.reviewers.lease import Claimed
 from tandem.pool.reviewers.prompt import Dossier, build, is_inline, load_template
 from tandem.pool.reviewers.proof import parts_of
 from tests.reviewers.peer import Peer, Refusal, proposal

@@ -6,8 +6,7 @@ import time
 
 import pytest
 
-from tandem.pool.reviewers.broker_client import BrokerClient
-from tandem.pool.reviewers.lease import Claimed, Lease
+from tandem.pool.reviewers.broker_client import BrokerClient, Claimed, Lease
 from tandem.pool.reviewers.outcomes import last_line, one_line
 from tests.reviewers.peer import proposal
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import orjson
 
-from tandem.audit import inspection, snapshots
+from tandem.audit import snapshots
 from tandem.audit.replay import UNRESTORED, Replay
 from tandem.errors import TandemError
 from tandem.store import events, log
@@ -144,8 +144,8 @@ async def verify(
 
 
 def _check(unit: Unit, audit: _Audit) -> None:
-    problems, readable = inspection.list_schema_problems(unit)
-    audit.add(*problems, *inspection.list_file_problems(unit, PROBLEM_LIMIT))
+    problems, readable = snapshots.list_schema_problems(unit)
+    audit.add(*problems, *snapshots.list_file_problems(unit, PROBLEM_LIMIT))
     if not readable:
         audit.report.notes.append("nothing else was checked, because something of the schema is missing")
         return

@@ -29,7 +29,7 @@ from tandem.core import platforms
 from tandem.core.atomic_dirs import write_whole
 from tandem.core.files import write_atomically, write_new
 from tandem.cycles.answers import CycleHistory
-from tandem.cycles.archives import archive_files
+from tandem.cycles.payloads import archive_files
 from tandem.errors import ConfigInvalid, InternalError, NotFound, Unavailable
 from tandem.examples import examples
 from tandem.present.record import record

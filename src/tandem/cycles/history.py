@@ -15,7 +15,7 @@ from tandem.cycles import queries as cycles
 from tandem.cycles import rules
 from tandem.cycles import scope as cycle_scope
 from tandem.cycles.answers import CycleArchived, CycleHistory, CyclePage, CycleRow, HandoffView, WorkflowView
-from tandem.cycles.archives import archive_files
+from tandem.cycles.payloads import archive_files
 from tandem.cycles.requests import CycleArchive, GetCycle, ListCycles
 from tandem.cycles.rules import Cycle, Handoff, Session, workflow_of
 from tandem.cycles.running import check_token, lock_of

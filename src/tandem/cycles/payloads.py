@@ -1,13 +1,19 @@
-"""What a hand-off has to say: the payload's schema, with a precise complaint for each field."""
+"""What a hand-off has to say: the payload's schema, with a precise complaint for each field.
+
+An archived cycle keeps the payloads in a folder, with everything else that a reader needs later, and no secret.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
+from dataclasses import asdict
 from typing import Any, cast
 
 import orjson
 
 from tandem.core.texts import json_kind, storable_json
+from tandem.cycles.answers import CycleHistory, HandoffView
 from tandem.cycles.rules import Cycle, Transition
 from tandem.errors import SchemaInvalid
 
@@ -121,3 +127,40 @@ def _refusal(problems: list[Problem]) -> SchemaInvalid:
     more = f" ({len(problems) - 1} more in details.problems)" if len(problems) > 1 else ""
     where = first["field"] if first["field"] == "payload" else f"payload.{first['field']}"
     return SchemaInvalid(f"{where} {first['problem']}.{more}", field=first["field"], problems=problems[:30])
+
+
+_ARCHIVE_FORMAT = 1
+_MANIFEST = "manifest.json"
+_ABOUT = ("cycle_id", "project", "workflow", "feature", "created_at", "completed_at", "archived_at")
+
+
+def archive_files(history: CycleHistory) -> dict[str, bytes]:
+    """The files by name: manifest, state, lock, workflow, and each hand-off's payload.
+
+    The manifest has every other file's SHA-256, so that a copy can be checked.
+    """
+    files = {
+        "state.json": _json(asdict(history.cycle)),
+        "lock.json": _json(asdict(history.lock)),
+        "workflow.json": _json({"name": history.cycle.workflow, **history.definition}),
+        **{_file_name(handoff): _json(handoff.payload) for handoff in history.handoffs},
+    }
+    manifest = {
+        "format": _ARCHIVE_FORMAT,
+        **{name: getattr(history.cycle, name) for name in _ABOUT},
+        "handoffs": [{"file": _file_name(handoff), **_facts(handoff)} for handoff in history.handoffs],
+        "sha256": {name: hashlib.sha256(content).hexdigest() for name, content in files.items()},
+    }
+    return {_MANIFEST: _json(manifest), **files}
+
+
+def _file_name(handoff: HandoffView) -> str:
+    return f"handoffs/{handoff.number:03}-{handoff.target}.json"
+
+
+def _facts(handoff: HandoffView) -> dict[str, Any]:
+    return {name: value for name, value in asdict(handoff).items() if name != "payload"}
+
+
+def _json(value: dict[str, Any]) -> bytes:
+    return text_of(value).encode()

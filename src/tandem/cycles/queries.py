@@ -1,4 +1,4 @@
-"""Cycles, hand-offs, sessions and keys of roles: reading, and writing together with the event that explains it."""
+"""Cycles, hand-offs, sessions and keys of roles: tables, reading, and writing together with the event."""
 
 from __future__ import annotations
 
@@ -6,39 +6,93 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, Final
 
-from sqlalchemy import bindparam, insert, select, update
+from sqlalchemy import Index, bindparam, insert, select, update
 
-from tandem.cycles import tables
 from tandem.cycles.rules import Cycle, CycleKey, Handoff, Session
 from tandem.store import ledger
 from tandem.store.base import Unit
 from tandem.store.event import EventKind
 from tandem.store.statement import Statement, equal, stated
+from tandem.store.tables import partial_index, record_table
 
-_c = tables.cycles.c
-_h = tables.handoffs.c
+ARCHIVED_WITH_CONTENTS = "archived_at IS NOT NULL AND removed_at IS NULL"
+
+cycle_keys = record_table(
+    "cycle_keys",
+    CycleKey,
+    key=("project", "workflow", "role"),
+    comments={"key_hash": "a salted hash; empty once the key was revoked"},
+)
+
+sessions = record_table(
+    "sessions",
+    Session,
+    partial_index("ix_sessions_open", "last_seen_at", where="ended_at IS NULL"),
+    comments={
+        "id": "the token is derived from it and a key outside the database",
+        "end_reason": "closed, idle, rotated or revoked",
+    },
+)
+
+cycles = record_table(
+    "cycles",
+    Cycle,
+    Index("ix_cycles_newest", "project", "workflow", "event_seq"),
+    Index("ix_cycles_created", "created_at", "id"),
+    partial_index("ix_cycles_archived", "event_seq", where=ARCHIVED_WITH_CONTENTS),
+    partial_index("ix_cycles_removed", "removed_seq", where="removed_seq IS NOT NULL"),
+    partial_index("uq_cycles_active", "project", "workflow", where="archived_at IS NULL", unique=True),
+    small=("rotation", "handoffs"),
+    foreign={"review_id": "reviews.id"},
+    comments={
+        "mode": "direct or approval",
+        "definition": "the workflow as it was at the start",
+        "active_role": "who holds the lock",
+        "rotation": "of the lock; its token is derived from it",
+        "review_id": "of the hand-off that waits for approval",
+        "handoffs": "how many were written",
+        "status_seq": "the newest event that changed the status",
+        "removed_at": "when its payloads were removed; null while they are there",
+        "removed_seq": "the newest event whose contents were removed",
+    },
+)
+
+handoffs = record_table(
+    "handoffs",
+    Handoff,
+    Index("ix_handoffs_content", "content_id"),
+    partial_index("ix_handoffs_review", "review_id", where="review_id IS NOT NULL"),
+    key=("cycle_id", "number"),
+    small=("number", "round"),
+    foreign={"cycle_id": "cycles.id", "content_id": "contents.id", "review_id": "reviews.id"},
+    comments={"advanced_at": "null until it was approved"},
+)
+
+
+_c = cycles.c
+_h = handoffs.c
 _STAMPS: Final = (*ledger.STAMPS, "status_seq")
 """Columns that follow from the event itself, and that its delta leaves out."""
 
-_of_workflow = select(tables.cycles).where(*equal(_c, "project", "workflow"))
+_of_workflow = select(cycles).where(*equal(_c, "project", "workflow"))
 _active = _of_workflow.where(_c.archived_at.is_(None))
 _active_plain = Statement(_active)
 _active_locked = Statement(_active.with_for_update())
 # By the log's numbers, not by the clock, which may be set back; that of a removal says nothing of when it was archived.
 _newest_whole = Statement(_of_workflow.where(_c.removed_at.is_(None)).order_by(_c.event_seq.desc()).limit(1))
 _newest_removed = Statement(_of_workflow.where(_c.removed_seq.is_not(None)).order_by(_c.removed_seq.desc()).limit(1))
-_get = select(tables.cycles).where(_c.id == bindparam("cycle_id"))
+_get = select(cycles).where(_c.id == bindparam("cycle_id"))
 _get_plain = Statement(_get)
 _get_locked = Statement(_get.with_for_update())
-_insert_handoff = Statement(insert(tables.handoffs))
+_insert_handoff = Statement(insert(handoffs))
 _advance_handoff = Statement(
-    update(tables.handoffs)
+    update(handoffs)
     .where(_h.cycle_id == bindparam("key"), _h.number == bindparam("key_number"))
     .values(advanced_at=bindparam("new_advanced_at"))
 )
-_list_handoffs = Statement(select(tables.handoffs).where(_h.cycle_id == bindparam("cycle_id")).order_by(_h.number))
+_list_handoffs = Statement(select(handoffs).where(_h.cycle_id == bindparam("cycle_id")).order_by(_h.number))
 _newest_of_review = Statement(
-    select(tables.handoffs).where(_h.review_id == bindparam("review_id")).order_by(_h.number.desc()).limit(1)
+    select(handoffs).where(_h.review_id == bindparam("review_id")).order_by(_h.number.desc()).limit(1)
 )
 _lock_of_review = Statement(
     select(_c.id)
@@ -49,7 +103,7 @@ _lock_of_review = Statement(
 
 @cache
 def _page(filters: tuple[str, ...], *, after: bool) -> Statement:
-    statement = select(tables.cycles).where(*(_c[name] == bindparam(name) for name in filters))
+    statement = select(cycles).where(*(_c[name] == bindparam(name) for name in filters))
     if after:
         earlier = (_c.created_at == bindparam("before_created")) & (_c.id < bindparam("before_id"))
         statement = statement.where((_c.created_at < bindparam("before_created")) | earlier)
@@ -136,7 +190,7 @@ def change(
         unit.put(_advance_handoff, key=number[0], key_number=number[1], new_advanced_at=advanced.advanced_at)
     return ledger.write(
         unit,
-        tables.cycles,
+        cycles,
         before,
         after if kind is EventKind.LOCK_ACQUIRED else after._replace(status_seq=seq),
         seq=seq,
@@ -150,31 +204,27 @@ def change(
     )
 
 
-_k = tables.cycle_keys.c
-_s = tables.sessions.c
+_k = cycle_keys.c
+_s = sessions.c
 
 
-_keys_of_workflow = select(tables.cycle_keys).where(
-    _k.project == bindparam("project"), _k.workflow == bindparam("workflow")
-)
+_keys_of_workflow = select(cycle_keys).where(_k.project == bindparam("project"), _k.workflow == bindparam("workflow"))
 _keys = Statement(_keys_of_workflow)
 _key = Statement(_keys_of_workflow.where(_k.role == bindparam("role")))
 _with_keys = Statement(
     select(_k.workflow).distinct().where(_k.project == bindparam("project"), _k.revoked_at.is_(None))
 )
-_session = select(tables.sessions).where(_s.id == bindparam("session_id"))
+_session = select(sessions).where(_s.id == bindparam("session_id"))
 _find_session = Statement(_session)
 _find_session_locked = Statement(_session.with_for_update())
 _touch = Statement(
-    update(tables.sessions)
+    update(sessions)
     .where(_s.id == bindparam("key"), _s.ended_at.is_(None))
     .values(last_seen_at=bindparam("new_last_seen_at"))
 )
-_open_of_role = Statement(
-    select(tables.sessions).where(*equal(_s, "project", "workflow", "role"), _s.ended_at.is_(None))
-)
+_open_of_role = Statement(select(sessions).where(*equal(_s, "project", "workflow", "role"), _s.ended_at.is_(None)))
 _idle = Statement(
-    select(tables.sessions)
+    select(sessions)
     .where(_s.ended_at.is_(None), _s.last_seen_at < bindparam("since"))
     .order_by(_s.last_seen_at)
     .limit(bindparam("limit"))
@@ -201,7 +251,7 @@ def put_key(unit: Unit, before: CycleKey | None, key: CycleKey, *, actor: str) -
     revoked = key.revoked_at is not None
     return ledger.write(
         unit,
-        tables.cycle_keys,
+        cycle_keys,
         before,
         key,
         at=key.revoked_at or key.created_at,
@@ -222,7 +272,7 @@ def open_session(unit: Unit, session: Session, *, actor: str) -> Session:
     """Write a new session with its event."""
     return ledger.write(
         unit,
-        tables.sessions,
+        sessions,
         None,
         session,
         at=session.opened_at,
@@ -243,7 +293,7 @@ def end_session(unit: Unit, session: Session, *, reason: str, actor: str, now_us
     ended = session._replace(ended_at=now_us, end_reason=reason)
     ledger.write(
         unit,
-        tables.sessions,
+        sessions,
         session,
         ended,
         at=now_us,

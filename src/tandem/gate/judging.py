@@ -1,4 +1,7 @@
-"""The gate: decides whether content is approved, to the byte."""
+"""The gate: decides whether content is approved, to the byte.
+
+A repository's own statement of its gate is compared with the broker's record first, as clients can write the former.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +17,11 @@ from typing import Any, Literal, TypeVar
 
 from tandem.contract.caller import Caller
 from tandem.core.wanted import in_thread, while_wanted
-from tandem.errors import CheckFailed, CheckPending, InvalidInput, TandemError, TooLarge
-from tandem.gate import queries, record, signing
+from tandem.errors import CheckFailed, CheckPending, ConfigInvalid, InvalidInput, TandemError, TooLarge
+from tandem.gate import queries, signing
 from tandem.gate.approvals import CANDIDATES, Approvals, TooMuch, approved, ended_by, standing
-from tandem.gate.contract import CheckGate, GateChange, GateDecision, PathDecision
-from tandem.gate.rules import Approval, CommitRow, Cover, inverse, names_of
+from tandem.gate.contract import CheckGate, GateChange, GateDecision, GateHere, PathDecision
+from tandem.gate.rules import Approval, CommitRow, Cover, Gate, commits_of, inverse, names, names_of
 from tandem.git.changes import Change
 from tandem.git.raw import digest_of
 from tandem.reviews import checks, contents, grounds, rounds, seats
@@ -26,9 +29,10 @@ from tandem.reviews import queries as review_queries
 from tandem.reviews.check_rules import Hold
 from tandem.reviews.context import Services
 from tandem.reviews.verdicts import find_landing
-from tandem.rulings import planning
+from tandem.rulings import planning, trust
 from tandem.rulings.next_steps import SUBMIT
-from tandem.settings.config import PROJECT_FILE, load_settings
+from tandem.rulings.state import COMMITS, REVIEWED
+from tandem.settings.config import PROJECT_FILE, load_settings, user_file
 from tandem.settings.policy import is_exempt
 from tandem.store.base import Unit
 
@@ -113,7 +117,7 @@ async def check_gate(services: Services, _caller: Caller, request: CheckGate) ->
         InvalidInput: Both or neither was sent, or a path is named twice.
         TooLarge: The approvals of these paths have too many paths.
     """
-    await record.require_same(services, request.project, request.here)
+    await require_same(services, request.project, request.here)
     if (request.digest is None) == (request.changes is None):
         raise InvalidInput("Send either changes or digest.", field="changes")
     settings = await asyncio.to_thread(project_settings, services, request.project, "gate_exempt", "checks_on_tip")
@@ -509,3 +513,57 @@ def _uncovered(change: Change, found: _Found) -> PathDecision:
     if found.unsigned is not None:
         reason = f"{reason}; {found.unsigned}"
     return PathDecision(change.path, allowed=False, review_id=review_id, round=number, reason=reason, kind=kind)
+
+
+async def require_same(services: Services, project: str, here: GateHere | None) -> None:
+    """Refuse a repository whose own files say something else of its gate than the record.
+
+    Args:
+        services: The store, and the folders of projects.
+        project: The project that the repository names.
+        here: Its statement; None if the caller is no repository.
+
+    Raises:
+        ConfigInvalid: They differ.
+    """
+    if here is None:
+        return
+    trusted = await asyncio.to_thread(trusted_here, services, project)
+    found = _differences(
+        project, await services.store.read(lambda unit: queries.find_gate(unit, project)), here, trusted
+    )
+    if found:
+        raise ConfigInvalid(
+            f"The gate in the repository differs from the record: {'; '.join(found)}. A person looks at it and runs"
+            " 'tandem gate on'; for a file that is trusted, 'tandem trust' or 'tandem trust --revoke'.",
+            project=project,
+            differences=found,
+        )
+
+
+def _differences(project: str, gate: Gate | None, here: GateHere, trusted: Sequence[str]) -> list[str]:
+    if gate is None or not gate.enabled:
+        return [f"the gate of {project} is on there, and off at the broker"]
+    recorded, found = names(gate.branches), list[str]()
+    if here.folder not in names(gate.folders):
+        moved = "if that was moved there, run in it: tandem project move"
+        found.append(f"the gate of {project} was not switched on for {here.folder} ({moved})")
+    if set(here.branches) != set(recorded):
+        found.append(
+            f"the base branches are {_branches_said(here.branches)} there, and {_branches_said(recorded)} at the broker"
+        )
+    stated, kept = here.commits or REVIEWED, commits_of(gate)
+    if COMMITS.index(stated) < COMMITS.index(kept):
+        found.append(f"commits on other branches are {stated} there, and {kept} at the broker")
+    beyond = sorted({*here.trusted, *trusted} - {*names(gate.trusted)})
+    return found + [f"{one.partition(' ')[2]} is trusted in a form that no person told the broker of" for one in beyond]
+
+
+def _branches_said(branches: Sequence[str]) -> str:
+    return ", ".join(branches) or "none"
+
+
+def trusted_here(services: Services, project: str) -> list[str]:
+    """The trusted contents of a project's folder, by the list that this broker reads. Blocks: it reads a file."""
+    root = services.projects.root(project)
+    return [] if root is None else trust.contents(str(user_file().parent), root)

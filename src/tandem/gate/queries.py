@@ -1,4 +1,4 @@
-"""Gates, overrides, commits that hooks told of, and approvals: reading, and writing together with the event."""
+"""Gates, overrides, commits that hooks told of, and approvals: tables, reading, and writing together with the event."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ from functools import cache
 from typing import Any, Final, NamedTuple
 
 from sqlalchemy import (
+    Column,
     FromClause,
+    Index,
+    Table,
+    Text,
     and_,
     bindparam,
     exists,
@@ -18,7 +22,6 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql
 
-from tandem.gate import tables
 from tandem.gate.rules import LISTS, CommitRow, Gate, Override, commit_reviews_of, commits_of, names
 from tandem.reviews import report_queries as reports
 from tandem.reviews import tables as review_tables
@@ -28,17 +31,71 @@ from tandem.store import tables as log_tables
 from tandem.store.base import Unit
 from tandem.store.event import EventKind
 from tandem.store.statement import Statement, aside, equal, keys_table, stated
+from tandem.store.tables import metadata, partial_index, record_table
 
-_g = tables.gates.c
-_o = tables.overrides.c
+gates = record_table(
+    "gates",
+    Gate,
+    key=("project",),
+    small=("enabled",),
+    comments={
+        "branches": "a JSON list: the base branches",
+        "accepted": "a JSON list: commits that are taken as they are",
+        "folders": "a JSON list: the git folders where it is on",
+        "trusted": "a JSON list: contents that a person trusts, SHA-256 and file",
+        "signers": "a JSON list: whose brokers' signatures count, name=key",
+        "commits": "free, followed or reviewed; null is reviewed",
+        "threshold": "from which severity on an open finding keeps an approval back; null is major",
+    },
+)
+
+overrides = record_table("overrides", Override, Index("ix_overrides_digest", "digest"), key=("project", "id"))
+
+commits = record_table(
+    "commits",
+    CommitRow,
+    Index("ix_commits_recorded", "project", "event_seq"),
+    Index("ix_commits_plan", "project", "plan", "event_seq"),
+    partial_index("ix_commits_inverse", "project", "inverse", "event_seq", where="inverse IS NOT NULL"),
+    partial_index("ix_commits_replaces", "replaces", where="replaces IS NOT NULL"),
+    key=("project", "id"),
+    small=("unreviewed",),
+    comments={"inverse": "digest of the change that takes it back"},
+)
+
+commit_reviews = Table(
+    "commit_reviews",
+    metadata,
+    Column("project", Text, primary_key=True),
+    Column("commit_id", Text, primary_key=True),
+    Column("review_id", Text, primary_key=True, comment="as the commit's message names it, known or not"),
+    Column("plan", Text),
+    Index("ix_commit_reviews_review", "review_id"),
+    sqlite_with_rowid=False,
+    comment="Which commits name which review.",
+)
+
+plan_refusals = Table(
+    "plan_refusals",
+    metadata,
+    Column("project", Text, primary_key=True),
+    Column("plan", Text, primary_key=True),
+    Column("review_id", Text, primary_key=True),
+    sqlite_with_rowid=False,
+    comment="Reviews of a plan's commits that were ever decided against, so that few have to be looked at.",
+)
+
+
+_g = gates.c
+_o = overrides.c
 _e = log_tables.events.c
 
 
-_get_gate = Statement(select(tables.gates).where(*equal(_g, "project")))
-_list_enabled = Statement(select(tables.gates).where(_g.enabled == 1))
-_get_override = Statement(select(tables.overrides).where(*equal(_o, "project", "id")))
+_get_gate = Statement(select(gates).where(*equal(_g, "project")))
+_list_enabled = Statement(select(gates).where(_g.enabled == 1))
+_get_override = Statement(select(overrides).where(*equal(_o, "project", "id")))
 _by_digest = Statement(
-    select(tables.overrides)
+    select(overrides)
     # The project is a condition only: it has many overrides, a digest has few.
     .where(*equal(_o, "digest"), aside(_o.project) == bindparam("project"))
     .order_by(_o.id)
@@ -58,7 +115,7 @@ def _unseen(*, project: bool) -> Statement:
     seen = exists().where(
         _e.subject == subject, _e.kind == EventKind.OVERRIDE_SEEN.value, _e.actor == bindparam("person")
     )
-    statement = select(tables.overrides).where(_o.recorded_at >= bindparam("since"), ~seen.correlate(tables.overrides))
+    statement = select(overrides).where(_o.recorded_at >= bindparam("since"), ~seen.correlate(overrides))
     if project:
         statement = statement.where(_o.project == bindparam("project"))
     return Statement(statement.order_by(_o.recorded_at.desc()).limit(bindparam("limit")))
@@ -93,7 +150,7 @@ def put_gate(unit: Unit, before: Gate | None, after: Gate, proved_by: str | None
     }
     return ledger.write(
         unit,
-        tables.gates,
+        gates,
         before,
         after,
         at=after.switched_at,
@@ -130,18 +187,18 @@ def put_override(
     unit: Unit, before: Override | None, after: Override, data: Mapping[str, Any], **about: Any
 ) -> Override:
     """Write an override with an event, `about` which are its time, its actor and its kind."""
-    return ledger.write(unit, tables.overrides, before, after, new="overridden", data=data, **about)
+    return ledger.write(unit, overrides, before, after, new="overridden", data=data, **about)
 
 
 def _position(gate: Gate) -> str:
     return "on" if gate.enabled else "off"
 
 
-_c = tables.commits.c
-_cr = tables.commit_reviews.c
+_c = commits.c
+_cr = commit_reviews.c
 _r = review_tables.reviews.c
 _v = review_tables.verdicts.c
-_p = tables.plan_refusals.c
+_p = plan_refusals.c
 _b = review_tables.rollbacks.c
 _t = review_tables.taken_back.c
 
@@ -151,14 +208,14 @@ _PLAN_ROLLBACKS = 200
 _FEW = 20
 
 
-_get_commit = Statement(select(tables.commits).where(*equal(_c, "project", "id")))
-_insert_review = Statement(insert(tables.commit_reviews))
+_get_commit = Statement(select(commits).where(*equal(_c, "project", "id")))
+_insert_review = Statement(insert(commit_reviews))
 
 
 def _refusals(*conditions: Any) -> Statement:
     """Notes which plans a review's commits are of, unless they are noted."""
     found = select(_cr.project, _cr.plan, _cr.review_id).distinct().where(_cr.plan.is_not(None), *conditions)
-    wanted = postgresql.insert(tables.plan_refusals).from_select(["project", "plan", "review_id"], found)
+    wanted = postgresql.insert(plan_refusals).from_select(["project", "plan", "review_id"], found)
     return Statement(wanted.on_conflict_do_nothing())
 
 
@@ -166,7 +223,7 @@ _note_review = _refusals(_cr.review_id == bindparam("review_id"))
 _note_commit = _refusals(
     _cr.project == bindparam("project"),
     _cr.commit_id == bindparam("commit"),
-    exists().where(_v.review_id == _cr.review_id, _v.verdict.in_(AGAINST)).correlate(tables.commit_reviews),
+    exists().where(_v.review_id == _cr.review_id, _v.verdict.in_(AGAINST)).correlate(commit_reviews),
 )
 
 
@@ -175,21 +232,21 @@ def _was(table: FromClause, *conditions: Any) -> Any:
 
 
 # A commit that still stands: no rollback took it back, and no amend or rebase put another in its place.
-_newer = tables.commits.alias("newer")
+_newer = commits.alias("newer")
 _stands = and_(
     ~_was(review_tables.taken_back, _t.project == _cr.project, _t.commit_id == _cr.commit_id),
     ~_was(_newer, aside(_newer.c.project) == _cr.project, _newer.c.replaces == _cr.commit_id),
 )
 _against = Statement(
     select(_r.id)
-    .join(tables.plan_refusals, _p.review_id == _r.id)
+    .join(plan_refusals, _p.review_id == _r.id)
     .where(
         *equal(_p, "project", "plan"),
         _r.project == _p.project,
         or_(_r.verdict.in_(AGAINST), _r.state.in_(AGAINST), _r.outcome == "rejected"),
         ~_was(review_tables.rollbacks, _b.review_id == _r.id),
         _was(
-            tables.commit_reviews,
+            commit_reviews,
             aside(_cr.project) == _p.project,
             _cr.review_id == _r.id,
             _cr.plan == _p.plan,
@@ -217,18 +274,18 @@ _latest_rollback = Statement(
 )
 _named_by = (*equal(_cr, "review_id"), aside(_cr.project) == bindparam("project"))
 """Finds the commits that name a review by the few of it, not among all of the project."""
-_commits_naming = select(tables.commits).join(
-    tables.commit_reviews, and_(_c.project == _cr.project, _c.id == _cr.commit_id, *_named_by)
+_commits_naming = select(commits).join(
+    commit_reviews, and_(_c.project == _cr.project, _c.id == _cr.commit_id, *_named_by)
 )
 _plan_of = Statement(select(func.max(_cr.plan)).where(*_named_by))
 _of_review = (
-    exists().where(_cr.project == _c.project, _cr.commit_id == _c.id, _r.id == _cr.review_id).correlate(tables.commits)
+    exists().where(_cr.project == _c.project, _cr.commit_id == _c.id, _r.id == _cr.review_id).correlate(commits)
 )
 # A change that a reviewer approved is not reverted without another review.
 _of_approved = _of_review.where(_r.approved_round.is_not(None))
-_earlier = tables.commits.alias("earlier")
+_earlier = commits.alias("earlier")
 _inverses = Statement(
-    select(tables.commits)
+    select(commits)
     .where(
         _c.project == bindparam("project"),
         _c.inverse == bindparam("digest"),
@@ -255,7 +312,7 @@ def _page(name: str | None, *, after: bool) -> Statement:
     if name == "review_id":
         statement, order = _commits_naming, aside(_c.event_seq)
     else:
-        statement, order = select(tables.commits).where(*equal(_c, "project", *([name] if name else ()))), _c.event_seq
+        statement, order = select(commits).where(*equal(_c, "project", *([name] if name else ()))), _c.event_seq
     if after:
         statement = statement.where(order > bindparam("after"))
     return Statement(statement.order_by(order).limit(bindparam("limit")))
@@ -292,7 +349,7 @@ def add_commit(unit: Unit, commit: CommitRow, data: Mapping[str, Any]) -> Commit
     """Write a commit with its event, and note the plan if one of its reviews was decided against."""
     written = ledger.write(
         unit,
-        tables.commits,
+        commits,
         None,
         commit,
         at=commit.recorded_at,

@@ -88,7 +88,7 @@ def _unknown(key_id: str) -> str:
 
 def _ed25519():  # noqa: ANN202 - the type of this one module has no name
     # The library takes seven megabytes, and most brokers neither sign nor verify.
-    from tandem.gate import ed25519
+    from tandem.projects import ed25519
 
     return ed25519
 

@@ -10,7 +10,7 @@ from tandem.contract.answer import shown
 from tandem.contract.caller import Caller
 from tandem.core.clock import MICROSECONDS, instant_us, isoformat
 from tandem.errors import Forbidden, InvalidInput, NotFound
-from tandem.gate import queries, record, signing
+from tandem.gate import judging, queries, signing
 from tandem.gate.contract import GateOverridden, GateState, GetGate, OverrideGate, PlanState, SeeOverride, SetGate
 from tandem.gate.judging import changes_of, project_settings
 from tandem.gate.rules import LISTS, Gate, Override, as_list, commits_of, names, names_of
@@ -41,7 +41,7 @@ async def set_gate(services: Services, caller: Caller, request: SetGate) -> Gate
     project = services.projects.require(request.project, caller.project)
     contents.check_text(services, "reason", request.reason)
     proved_by = await key_of(services, request.proof, proof.switch_facts(project, request.model_dump()))
-    trusted_here = await asyncio.to_thread(record.trusted_here, services, project)
+    trusted_here = await asyncio.to_thread(judging.trusted_here, services, project)
 
     def work(unit: Unit) -> GateState:
         events.lock(unit)
@@ -127,7 +127,7 @@ async def get_gate(services: Services, caller: Caller, request: GetGate) -> Gate
         NotFound: The broker does not know the project.
     """
     project = services.projects.require(request.project, caller.project)
-    await record.require_same(services, project, request.here)
+    await judging.require_same(services, project, request.here)
     state = await state_of(services, project, request.plan)
     (on_tip,) = await asyncio.to_thread(project_settings, services, project, "checks_on_tip")
     state = replace(state, checks_on_tip=on_tip)

@@ -10,8 +10,8 @@ import orjson
 from sqlalchemy import bindparam, exists, func, or_, select, text, true
 
 from tandem.contract.caller import Names
-from tandem.cycles import tables as cycle_tables
-from tandem.gate import tables as gate_tables
+from tandem.cycles import queries as cycle_tables
+from tandem.gate import queries as gate_tables
 from tandem.reviews import tables as review_tables
 from tandem.reviews.queries import IS_OWN, own_params
 from tandem.reviews.rules import MOST_OBJECTIONS, Review, State

@@ -1,4 +1,4 @@
-"""Pools and their reviewers: reading, and writing together with the event that explains it.
+"""Pools and their reviewers: tables, reading, and writing together with the event that explains it.
 
 A writer takes the log's head first (`events.lock`, or by writing an event), so that decisions on a
 pool come one after the other, and no two writers wait for each other in a circle.
@@ -10,10 +10,9 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, Final, NamedTuple, TypeVar
 
-from sqlalchemy import and_, bindparam, func, or_, select, update
+from sqlalchemy import Index, and_, bindparam, func, or_, select, update
 
 from tandem.core.clock import utc_day
-from tandem.pool import tables
 from tandem.pool.rules import Pool, Reviewer, may_be_reviewer
 from tandem.reviews import tables as review_tables
 from tandem.reviews.claim_rules import AtWork, beside
@@ -23,28 +22,52 @@ from tandem.store import tables as log_tables
 from tandem.store.base import Unit
 from tandem.store.event import ALL_TIME, CounterMove, EventKind
 from tandem.store.statement import Statement, equal, stated
+from tandem.store.tables import partial_index, record_table
 
-_p = tables.pools.c
-_w = tables.reviewers.c
+pools = record_table(
+    "pools",
+    Pool,
+    small=("circuit_opened", "forgiven"),
+    comments={
+        "id": "the supervisor's",
+        "incarnation": "of the supervisor's latest start",
+        "projects": "a JSON list; null for all that are registered",
+        "paused": "why, in words",
+        "paused_until": "when a pause for a provider's quota ends",
+    },
+)
+
+reviewers = record_table(
+    "reviewers",
+    Reviewer,
+    Index("ix_reviewers_number", "pool_id", "incarnation", "number"),
+    Index("ix_reviewers_spawned", "spawned_at", "id"),
+    partial_index("ix_reviewers_profile", "pool_id", "incarnation", "profile", "number", where="profile IS NOT NULL"),
+    partial_index("ix_reviewers_live", "pool_id", where="ended_at IS NULL"),
+    small=("number", "kill", "quick", "reviews_completed", "approvals", "rejections"),
+    foreign={"pool_id": "pools.id"},
+)
+
+
+_p = pools.c
+_w = reviewers.c
 _r = review_tables.reviews.c
 _counters = log_tables.counters
 _k = _counters.c
 _Record = TypeVar("_Record", Pool, Reviewer)
 _UNLOGGED: Final = ledger.STAMPS | {"last_seen_at", "activity"}
 
-_get_pool = Statement(select(tables.pools).where(_p.id == bindparam("pool_id")))
-_pools = Statement(select(tables.pools).order_by(_p.registered_at, _p.id))
+_get_pool = Statement(select(pools).where(_p.id == bindparam("pool_id")))
+_pools = Statement(select(pools).order_by(_p.registered_at, _p.id))
 _pools_heard = Statement(
-    select(tables.pools)
-    .where(_p.ended_at.is_(None), _p.last_seen_at > bindparam("since"))
-    .order_by(_p.registered_at, _p.id)
+    select(pools).where(_p.ended_at.is_(None), _p.last_seen_at > bindparam("since")).order_by(_p.registered_at, _p.id)
 )
 _touch_pool = Statement(
-    update(tables.pools).where(_p.id == bindparam("key")).values(last_seen_at=bindparam("new_last_seen_at"))
+    update(pools).where(_p.id == bindparam("key")).values(last_seen_at=bindparam("new_last_seen_at"))
 )
-_get = Statement(select(tables.reviewers).where(_w.id == bindparam("reviewer_id")))
-_live = Statement(select(tables.reviewers).where(_w.ended_at.is_(None)).order_by(_w.pool_id, _w.number))
-_note = Statement(update(tables.reviewers).where(_w.id == bindparam("key")).values(activity=bindparam("new_activity")))
+_get = Statement(select(reviewers).where(_w.id == bindparam("reviewer_id")))
+_live = Statement(select(reviewers).where(_w.ended_at.is_(None)).order_by(_w.pool_id, _w.number))
+_note = Statement(update(reviewers).where(_w.id == bindparam("key")).values(activity=bindparam("new_activity")))
 _is_held = _r.state.in_([State.CLAIMED.value, State.IN_REVIEW.value])
 _held = Statement(
     select(_r.reviewer_id, _r.id, _r.intent, _r.claimed_at)
@@ -58,7 +81,7 @@ _held = Statement(
 _beside = Statement(select(review_tables.reviews).where(_is_held, _r.leases.is_not(None)))
 _abandoned = Statement(
     select(_r.id, _r.reviewer_id)
-    .join(tables.reviewers, _w.id == _r.reviewer_id)
+    .join(reviewers, _w.id == _r.reviewer_id)
     .where(_is_held, _w.ended_at.is_not(None))
     .order_by(_r.id)
 )
@@ -77,7 +100,7 @@ _next_retry = Statement(select(func.min(_r.not_before)).where(*_claimable, _r.no
 
 @cache
 def _newest(*names: str) -> Statement:
-    newest_first = select(tables.reviewers).where(*equal(_w, *names)).order_by(_w.number.desc())
+    newest_first = select(reviewers).where(*equal(_w, *names)).order_by(_w.number.desc())
     return Statement(newest_first.limit(bindparam("limit")))
 
 
@@ -85,7 +108,7 @@ def _newest(*names: str) -> Statement:
 def _spent(*names: str) -> Statement:
     return Statement(
         select(_k.metric, func.sum(_k.count))
-        .join(tables.reviewers, _w.id == _k.reviewer_id)
+        .join(reviewers, _w.id == _k.reviewer_id)
         .where(_k.day == bindparam("day"), _k.category == "", *equal(_w, *names))
         .group_by(_k.metric)
     )
@@ -93,7 +116,7 @@ def _spent(*names: str) -> Statement:
 
 @cache
 def _recent(*names: str) -> Statement:
-    ended = select(tables.reviewers).where(_w.ended_at.is_not(None), *equal(_w, *names))
+    ended = select(reviewers).where(_w.ended_at.is_not(None), *equal(_w, *names))
     return Statement(ended.order_by(_w.spawned_at.desc(), _w.id.desc()).limit(bindparam("limit")))
 
 
@@ -215,7 +238,7 @@ def put(
     unit: Unit, before: _Record | None, after: _Record, kind: EventKind, actor: str, at_us: int, /, **data: Any
 ) -> _Record:
     """Write the change that an event made to a pool or a reviewer, and the event; a reviewer's use is counted."""
-    what, table = ("pool", tables.pools) if isinstance(after, Pool) else ("reviewer", tables.reviewers)
+    what, table = ("pool", pools) if isinstance(after, Pool) else ("reviewer", reviewers)
     written = ledger.write(
         unit,
         table,

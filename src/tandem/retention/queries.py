@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, cast
 import orjson
 from sqlalchemy import BindParameter, Table, and_, bindparam, delete, exists, select, text, union, update
 
-from tandem.cycles import tables as cycle_tables
+from tandem.cycles import queries as cycle_tables
 from tandem.reviews import tables
 from tandem.store import tables as log_tables
 from tandem.store.base import Unit

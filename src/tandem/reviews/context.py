@@ -16,7 +16,7 @@ from tandem.access.tokens import AccessContext
 from tandem.contract.caller import Caller
 from tandem.core.secret_key import Tokens
 from tandem.git.changes import Change
-from tandem.projects.registration import ProjectContext
+from tandem.projects.registry import ProjectContext
 from tandem.reviews.claim_rules import decides_for_all
 from tandem.reviews.finding_rules import SEVERITIES, THRESHOLD
 from tandem.reviews.reviewer_contract import Holder, NoReviewer

@@ -19,7 +19,7 @@ from tandem.landings import line as landings
 from tandem.pool import admin as pool_admin
 from tandem.pool import runs as reviewer_runs
 from tandem.pool import supervisors as pool
-from tandem.projects import registration
+from tandem.projects import registry
 from tandem.reviews import (
     checks,
     claims,
@@ -61,7 +61,7 @@ MODULES: Final = (
     pool_admin,
     project_view,
     proposals,
-    registration,
+    registry,
     reports,
     reviewer_runs,
     reviews,

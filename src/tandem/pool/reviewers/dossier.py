@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, Protocol, cast
 
 from tandem.errors import InvalidInput, TandemError, TooLarge
-from tandem.pool.reviewers.lease import Claimed
+from tandem.pool.reviewers.broker_client import Claimed
 from tandem.pool.reviewers.prompt import Dossier, Listed, Task
 from tandem.pool.reviewers.proof import paths_of
 from tandem.present.findings import together

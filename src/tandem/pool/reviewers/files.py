@@ -24,8 +24,7 @@ from tandem.git.repository import Repository
 from tandem.git.reviewed_tree import ReviewedTree, RoundContent
 from tandem.git.runner import Git, Limits
 from tandem.pool.reviewers import ELSEWHERE, RunContext
-from tandem.pool.reviewers.broker_client import BrokerUnreachable
-from tandem.pool.reviewers.lease import Claimed
+from tandem.pool.reviewers.broker_client import BrokerUnreachable, Claimed
 from tandem.pool.reviewers.providers import clean_room
 
 _TREE, _INDEX = "tree", "index"

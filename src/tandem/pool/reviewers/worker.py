@@ -56,15 +56,18 @@ from tandem.pool.reviewers import (
 )
 from tandem.pool.reviewers.broker_client import (
     ANSWER_SECONDS,
+    DEADLINE,
+    OVER,
     BrokerClient,
     BrokerUnreachable,
     CallCancelled,
+    Claimed,
+    Lease,
     with_key,
 )
 from tandem.pool.reviewers.dossier import gather
 from tandem.pool.reviewers.files import MIRRORS, RoundFolder, copy_for_agent, from_broker, remove_laid_out
 from tandem.pool.reviewers.job import Activity, Control, Ending, ReviewJob, WorkerExit, read_job
-from tandem.pool.reviewers.lease import DEADLINE, OVER, Claimed, Lease
 from tandem.pool.reviewers.outcomes import (
     Outcome,
     crash_reason,
