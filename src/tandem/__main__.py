@@ -32,7 +32,7 @@ def main() -> None:
         sys.stdout.write(answer)
     else:
         # A command imports for most of its start, and modules stay: collecting meanwhile finds nothing and takes a
-        # tenth of the time. `cli.execution` turns it on again; for a broker `SdkMount` does, as the SDK comes last.
+        # tenth of the time. `cli.execution` turns it on again; for a broker `mcp.endpoint` does, as the SDK comes last.
         gc.disable()
         from tandem.cli.program import run as run_command  # neither bridge nor hooks need it
 

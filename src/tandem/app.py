@@ -46,7 +46,7 @@ from tandem.rulings import proof
 from tandem.schema import TANDEM
 from tandem.server.app import Application
 from tandem.server.asgi.connections import BrokerProtocol, Connections, TlsListener
-from tandem.server.asgi.limits import RateLimits
+from tandem.server.asgi.guard import RateLimits
 from tandem.server.authorisation import Authorisation
 from tandem.server.catalogue import REGISTRY
 from tandem.server.dispatch import Dispatcher

@@ -10,10 +10,10 @@ from jsonschema import Draft202012Validator
 
 from tandem.errors import by_code
 from tandem.server.catalogue import REGISTRY
-from tandem.server.http.openapi import generate
+from tandem.server.http.api import openapi_of
 from tests.interfaces.serving import serving
 
-DOCUMENT = generate(REGISTRY, "1.2.3")
+DOCUMENT = openapi_of(REGISTRY, "1.2.3")
 OPERATIONS = [operation.name for operation in REGISTRY]
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tandem.server.mcp.teaching import instructions
+from tandem.server.mcp.server import instructions
 from tandem.setup import teaching
 from tandem.setup.teaching import SKILL, ClientName
 from tests.architecture.source import ROOT

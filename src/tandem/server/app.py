@@ -21,13 +21,11 @@ from tandem.server.asgi.exchange import (
     read_body,
     send_refusal,
 )
-from tandem.server.asgi.guard import HostGuard, TrustedProxies
-from tandem.server.asgi.limits import RateLimits
+from tandem.server.asgi.guard import HostGuard, RateLimits, TrustedProxies
 from tandem.server.authorisation import Authenticator
 from tandem.server.dispatch import TRACEPARENT, Dispatcher, unexpected
-from tandem.server.http.api import PREFIX, JsonApi
+from tandem.server.http.api import PREFIX, JsonApi, OpenApiDocument
 from tandem.server.http.health import RETRY_AFTER, Health
-from tandem.server.http.openapi import OpenApiDocument
 from tandem.server.mcp.endpoint import McpEndpoints
 from tandem.server.measurements import Measurements
 from tandem.server.mirrors import PREFIX as GIT_PREFIX

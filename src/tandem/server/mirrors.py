@@ -10,8 +10,7 @@ from typing import Final
 from tandem.errors import Forbidden, InvalidInput, NotFound
 from tandem.git import mirror
 from tandem.reviews.context import Services
-from tandem.server.asgi.exchange import Exchange, MethodNotAllowed, read_body
-from tandem.server.asgi.watching import run_watched
+from tandem.server.asgi.exchange import Exchange, MethodNotAllowed, read_body, run_watched
 from tandem.server.catalogue import REGISTRY
 
 PREFIX: Final = "/git/"

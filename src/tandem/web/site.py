@@ -24,18 +24,10 @@ from tandem.server.asgi.exchange import (
     MethodNotAllowed,
     read_body,
     replaying,
+    run_watched,
 )
-from tandem.server.asgi.watching import run_watched
 from tandem.server.dispatch import unexpected
-from tandem.web import (
-    activity,
-    exports,
-    login,
-    overviews,
-    queue,
-    reviewers,
-    statistics,
-)
+from tandem.web import exports, login, overviews, queue, statistics
 from tandem.web.page import (
     DONE,
     HEADERS,
@@ -49,7 +41,7 @@ from tandem.web.page import (
 )
 from tandem.web.person import SAME_SITE, TOKEN_FIELD, PersonCookie, Seal
 from tandem.web.rendering import StaticFiles, environment, when
-from tandem.web.review import actions, checks, drafts, files, line_comment, page, saved
+from tandem.web.review import actions, checks, drafts, files, line_comment, page
 
 _FIELDS = 2_000
 _URL_ENCODED, _MULTIPART = "application/x-www-form-urlencoded", "multipart/form-data"
@@ -57,17 +49,14 @@ _EXCHANGE = "tandem.exchange"
 
 ROUTES: tuple[PageRoute, ...] = (
     *queue.ROUTES,
-    *reviewers.ROUTES,
     *overviews.ROUTES,
     *page.ROUTES,
     *files.ROUTES,
     *line_comment.ROUTES,
     *checks.ROUTES,
     *drafts.ROUTES,
-    *saved.ROUTES,
     *exports.ROUTES,
     *actions.ROUTES,
-    *activity.ROUTES,
     *statistics.ROUTES,
     *login.ROUTES,
 )

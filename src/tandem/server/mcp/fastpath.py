@@ -12,8 +12,7 @@ from starlette.types import Send
 
 from tandem.bridge.messages import INVALID_REQUEST, ODD_ID
 from tandem.contract.caller import Caller
-from tandem.server.asgi.exchange import Exchange, send_bytes
-from tandem.server.asgi.watching import WATCH_AFTER_SECONDS, run_watched
+from tandem.server.asgi.exchange import WATCH_AFTER_SECONDS, Exchange, run_watched, send_bytes
 from tandem.server.dispatch import CallResult
 from tandem.server.mcp.recognition import ToolCall
 from tandem.server.mcp.tasks import Task, Tasks

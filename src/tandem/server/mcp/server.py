@@ -1,20 +1,26 @@
-"""The SDK's servers over the registry. Importing this takes most of a second: only `mount` does, in a thread.
+"""The SDK's servers over the registry. Importing this takes most of a second: only `endpoint` does, in a thread.
 
-Reviews and hand-off cycles are resources: everything about one of them in one JSON document.
+Reviews and hand-off cycles are resources: everything about one of them in one JSON document. Agents that connect are
+told the loop to follow, with prompts to begin it; for cycles one for each role of each workflow. The texts are
+templates under `texts/`; nothing here knows such a role or a phase, which are read from the workflows' definitions.
 """
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar, cast
 from urllib.parse import quote, unquote
 
 import anyio
 import mcp_types as types
 import orjson
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from mcp.server.caching import CacheHint
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.lowlevel import Server
@@ -29,14 +35,15 @@ from starlette.types import Scope
 
 from tandem.bridge.messages import as_object
 from tandem.contract.caller import Caller
+from tandem.contract.operation import Role
 from tandem.cycles.answers import CyclePage
+from tandem.cycles.payloads import ARRAYS, EXTRAS, TEXTS
 from tandem.errors import NotFound, TandemError
 from tandem.reviews.answers import ReviewPage
 from tandem.server.asgi.calls import AGENT_HEADER, access_in, identify
 from tandem.server.mcp.fastpath import SERVER_NAME, SERVER_TITLE
 from tandem.server.mcp.recognition import MODERN_REVISION, TASKS, client_name, declares_tasks
 from tandem.server.mcp.tasks import LISTEN_SECONDS, Task, Tasks
-from tandem.server.mcp.teaching import instructions, prompts_for
 from tandem.server.mcp.tools import Tools, tool_result
 from tandem.settings.workflows import Workflow
 
@@ -123,7 +130,7 @@ class _Endpoint:
         self._tasks = Tasks(tools)
         self._kinds = tuple(kind for kind in (REVIEW, CYCLE) if kind.is_offered(tools))
         self._instructions = instructions(tools.role, workflows)
-        self._prompts = {prompt.listed.name: prompt for prompt in prompts_for(tools.role, workflows)}
+        self._prompts = {prompt.listed.name: prompt for prompt in _prompts_for(tools.role, workflows)}
 
     def server(self, version: str) -> Server[Any]:
         listed = [types.Tool.model_validate(tool) for tool in self._tools.listing()]
@@ -331,3 +338,117 @@ def passes_modern_checks(message: dict[str, Any], headers: dict[str, str]) -> bo
     except ValidationError:
         return False
     return True
+
+
+_WORKFLOWS_NAMED = 8
+"""Workflows that the instructions name; some clients cut long ones off."""
+
+_texts = Environment(
+    loader=FileSystemLoader(Path(__file__).parent / "texts"),
+    autoescape=False,  # noqa: S701 - plain text, which no browser reads
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    auto_reload=False,
+)
+_texts.filters["quoted"] = partial(json.dumps, ensure_ascii=False)
+
+
+class Prompt(NamedTuple):
+    """A text that begins the loop: how it is listed, and its template."""
+
+    listed: types.Prompt
+    render: Callable[[Mapping[str, str]], str]
+
+
+def instructions(role: str | None, workflows: Sequence[Workflow]) -> str:
+    """The loop, in a few lines, for an endpoint's role."""
+    loops = (Role.PROPOSER, Role.REVIEWER) if role is None else (role,)
+    return "\n\n".join(_text(name, workflows=workflows, named=_WORKFLOWS_NAMED) for name in (*loops, "envelope"))
+
+
+def _prompts_for(role: str | None, workflows: Iterable[Workflow]) -> tuple[Prompt, ...]:
+    """The prompts that an endpoint offers."""
+    if role == Role.HANDOFF:
+        return _cycle_prompts(workflows)
+    return tuple(prompt for of_role, prompt in _PROMPTS.items() if role in (None, of_role))
+
+
+def _text(name: str, **values: Any) -> str:
+    return _texts.get_template(f"{name}.txt").render(values)
+
+
+def _argument(name: str, description: str, *, required: bool = False) -> types.PromptArgument:
+    return types.PromptArgument(name=name, description=description, required=required)
+
+
+_PROJECT = _argument("project", "The project; the endpoint's own if left out.")
+_FEATURE = _argument("feature", "The feature to build, in a few words, should no cycle be under way.")
+
+
+def _prompt(text: str, listed: types.Prompt, **values: Any) -> Prompt:
+    """A prompt whose arguments are values of its text; those that are not given are empty."""
+
+    def render(given: Mapping[str, str]) -> str:
+        return _text(text, **values, **{each.name: given.get(each.name, "") for each in listed.arguments or ()})
+
+    return Prompt(listed, render)
+
+
+_PROMPTS: Mapping[str, Prompt] = {
+    Role.REVIEWER: _prompt(
+        "review_next_change",
+        types.Prompt(
+            name="review_next_change",
+            title="Review the next change",
+            description="Claim the next waiting review, judge it, and give a verdict.",
+            arguments=[_argument("reviewer_id", "Who reviews; keep it the same.", required=True), _PROJECT],
+        ),
+    ),
+    Role.PROPOSER: _prompt(
+        "submit_my_change",
+        types.Prompt(
+            name="submit_my_change",
+            title="Submit my change",
+            description="Have the change that you made reviewed, and act on the verdict.",
+            arguments=[_argument("intent", "What the change is for."), _PROJECT],
+        ),
+    ),
+}
+"""By the role that they are for."""
+
+
+def _cycle_prompts(workflows: Iterable[Workflow]) -> tuple[Prompt, ...]:
+    """A prompt for each role of each workflow, named after both: `<workflow>_<role>`."""
+    found: dict[str, Prompt] = {}
+    for workflow in workflows:
+        for role in workflow.roles:
+            name, number = f"{workflow.name}_{role}", 1
+            while name in found:  # `a_b` and `c` make the same one as `a` and `b_c`
+                number += 1
+                name = f"{workflow.name}_{role}_{number}"
+            found[name] = _cycle_prompt(workflow, role, name)
+    return tuple(found.values())
+
+
+def _cycle_prompt(workflow: Workflow, role: str, name: str) -> Prompt:
+    own = [phase for phase in workflow.phases.values() if phase.role == role]
+    listed = types.Prompt(
+        name=name,
+        title=f"Take part in {workflow.name} as {role}",
+        description=f"Play the part of {role} in a hand-off cycle of {workflow.name}.",
+        arguments=[_PROJECT, _FEATURE],
+    )
+    if workflow.phase(workflow.start).role != role:
+        listed.arguments = [_PROJECT]
+    return _prompt(
+        "cycle_part",
+        listed,
+        workflow=workflow,
+        role=role,
+        own=own,
+        targets=list(dict.fromkeys(target for phase in own for target in phase.handoffs)),
+        texts=TEXTS,
+        arrays=ARRAYS,
+        extras=EXTRAS,
+    )

@@ -1,8 +1,12 @@
-"""A person's actions on a review: one form, one operation; a page that is too old gets its text back."""
+"""A person's actions on a review: one form, one operation; a page that is too old gets its text back.
+
+`/reviews/{review_id}/drafts` has what the person has written there and not sent, for the page's script.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -16,10 +20,10 @@ from tandem.reviews import rounds
 from tandem.reviews.answers import ClaimRenewed
 from tandem.reviews.finding_contract import GivenFinding
 from tandem.reviews.finding_rules import ANSWERS, SAID_BY_FINDINGS, SEE_FINDINGS
+from tandem.reviews.page_contract import Draft, DraftPage
 from tandem.server.asgi.calls import parse_json
 from tandem.web.page import PageRequest, PageResponse, PageRoute, see
 from tandem.web.person import TOKEN_FIELD
-from tandem.web.review import saved
 from tandem.web.review.acting import (
     ANYTHING,
     CLAIMING,
@@ -289,9 +293,9 @@ async def act(
     form, typed = request.form.get("form_name", ""), _typed(request)
     seen = request.form.get("seen", "")
     changes = await changes_since(request, review_id, seen, one.matters)
-    unseen = await saved.unseen(request) if one.is_verdict else ()
+    unseen = await _unseen_drafts(request) if one.is_verdict else ()
     if changes or unseen:
-        typed |= {"shown": saved.shown_with(request, unseen)}
+        typed |= {"shown": _shown_with(request, unseen)}
         return await again(request, FormResult(form, typed, None, changes, unseen))
     try:
         key = request.form.get("idempotency_key") or None
@@ -302,7 +306,7 @@ async def act(
             changes = await changes_since(request, review_id, seen, ANYTHING)
         return await again(request, FormResult(form, typed, error, changes))
     if not one.keeps:
-        await saved.sent(request)
+        await _discard_sent(request)
     if one.leaves or request.form.get("then") == "edit":
         there = await onward(request) if one.leaves else _editor(request)
         return Response(headers={"HX-Redirect": there}) if is_script(request) else see(there)
@@ -355,8 +359,117 @@ def _wants_json(request: PageRequest) -> bool:
     return request.http.headers.get("accept") == "application/json"
 
 
+_DRAFT_TEXTS = ("kind", "body", "file", "side", "severity", "category", "failure", "suggestion")
+_DRAFT_NUMBERS = ("round", "line", "end_line")
+_DRAFT_CONTENT = ("body", "severity", "category", "failure", "suggestion", "line", "end_line")
+
+
+async def list_drafts(request: PageRequest) -> Response:
+    """All drafts of the person on the review, as JSON."""
+    return _as_json({"drafts": await _all_drafts(request) if request.person.known else []})
+
+
+def _as_json(found: dict[str, Any]) -> Response:
+    return Response(orjson.dumps(found), media_type="application/json", headers={"cache-control": "no-store"})
+
+
+async def _all_drafts(request: PageRequest) -> list[Draft]:
+    asked: dict[str, Any] = {"review_id": request.path("review_id"), "person": request.person.name}
+    page: DraftPage = await request.call("list_drafts", **asked)
+    found = [*page.drafts]
+    while page.next_page is not None:
+        page = await request.call("list_drafts", **asked, page=page.next_page)
+        found += page.drafts
+    return found
+
+
+async def keep_draft(request: PageRequest) -> Response:
+    """Save a draft as it is now, or discard it; answers with the draft as it is kept, or with none.
+
+    Raises:
+        NotFound: There is no such review or round, or its contents were removed.
+        TooLarge: The text is too long, or they are too many.
+    """
+    review_id, person = request.path("review_id"), request.person.name
+    draft_id, expected = request.form.get("draft_id", ""), request.form.get("expected")
+    if request.form.get("do") == "discard":
+        asked: dict[str, Any] = {"review_id": review_id, "person": person, "draft_ids": [draft_id]}
+        await request.call("discard_draft", **asked, expected=expected)
+        return _as_json({"draft": None})
+    written: dict[str, Any] = {name: request.form.get(name) for name in _DRAFT_TEXTS}
+    written |= {name: request.number(name) for name in _DRAFT_NUMBERS}
+    written |= {"pre_existing": request.form.get("pre_existing") == "true", "expected": expected}
+    written |= {"review_id": review_id, "person": person, "draft_id": draft_id}
+    return _as_json({"draft": await request.call("save_draft", **written)})
+
+
+async def _discard_sent(request: PageRequest) -> None:
+    """Discard the drafts that a form has taken along, once it was done; one that stays is shown, and lost is none.
+
+    Words that another window has written meanwhile were not sent, and stay.
+    """
+    taken: dict[str, list[str]] = {}
+    for name, texts in zip(request.lists.get("draft_id", ()), request.lists.get("draft_texts", ()), strict=False):
+        taken.setdefault(name, []).append(texts)
+    if taken:
+        with suppress(TandemError):
+            found = await _all_drafts(request)
+            done = [one for one in found if any(_has_all(text, one) for text in taken.get(one.draft_id, ()))]
+            if done:
+                await request.call(
+                    "discard_draft",
+                    review_id=request.path("review_id"),
+                    person=request.person.name,
+                    draft_ids=[one.draft_id for one in done],
+                    expected=max(one.updated_at for one in done),
+                )
+
+
+async def _unseen_drafts(request: PageRequest) -> list[Draft]:
+    """The person's drafts on the review that the form's window did not show, or showed before they were changed."""
+    shown = _shown_drafts(request)
+    return [
+        one
+        for one in await _all_drafts(request)
+        if not {one.updated_at, _draft_content(one)} & {*shown.get(one.draft_id, ())}
+    ]
+
+
+def _shown_with(request: PageRequest, more: Sequence[Draft]) -> str:
+    """What the form's window showed before, and shows now, for its next try."""
+    return orjson.dumps(_shown_drafts(request) | {one.draft_id: [one.updated_at] for one in more}).decode()
+
+
+def _shown_drafts(request: PageRequest) -> dict[str, list[str]]:
+    """By drafts, their versions that the window showed: when each was saved, or its content while it is being saved."""
+    try:
+        found = parse_json((request.form.get("shown") or "{}").encode())
+    except orjson.JSONDecodeError:
+        return {}
+    given = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+    return {name: [str(one) for one in cast("list[Any]", of)] for name, of in given.items() if isinstance(of, list)}
+
+
+def _draft_content(draft: Draft) -> str:
+    """As the page's script writes it, in `contentOf`."""
+    return orjson.dumps([str(getattr(draft, name) or "") for name in _DRAFT_CONTENT]).decode()
+
+
+def _has_all(texts: str, draft: Draft) -> bool:
+    """Whether texts that were sent have all that a draft says."""
+    try:
+        given = parse_json(texts.encode())
+    except orjson.JSONDecodeError:
+        return False
+    own = (draft.body, draft.failure or "", draft.suggestion or "", draft.category or "")
+    return isinstance(given, list) and all(
+        text.strip() in str(there) for text, there in zip(own, cast("list[Any]", given), strict=False)
+    )
+
+
 ROUTES: tuple[PageRoute, ...] = (
     PageRoute("/reviews/{review_id}/renew", post=renew),
+    PageRoute("/reviews/{review_id}/drafts", list_drafts, keep_draft, inbox_rows=0),
     *(
         PageRoute(f"/reviews/{{review_id}}/{name}", post=partial(act, one=one, again=answer, onward=_back))
         for name, one in ACTS.items()
