@@ -1,28 +1,46 @@
-"""`tandem policy check`: is a policy free of mistakes, and what would it ask of a review, or of past commits?"""
+"""`tandem policy` and `tandem waive`: what a policy asks for, of a review and of past commits, and going without it."""
 
 from __future__ import annotations
 
 import re
 import sys
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
+from tandem.cli import persons
+from tandem.cli.calls import given, present
 from tandem.cli.connection_options import ConnectionOptions, need_worktree
 from tandem.cli.declared import Argument, Misused, Option, without
 from tandem.cli.render.parts import plain
+from tandem.cli.review import ReviewArgument
 from tandem.cli.sources import here
-from tandem.cli.terminal import Exit, progress, tell
+from tandem.cli.terminal import EnvelopeOption, Exit, progress, say, tell
 from tandem.core.visible import visible_line
 from tandem.errors import InvalidInput, NotFound
 from tandem.git.changes import Change
 from tandem.git.raw import ABSENT_MODE, EXECUTABLE, REGULAR
 from tandem.present.text import Group, Text
-from tandem.rulings import git, policy_file, policy_trial
+from tandem.rulings import git, owners, policy_draft, policy_file, policy_trial, proof
 from tandem.rulings.person import family
-from tandem.rulings.policy import AGENT, CHECKS, FILE, OTHER_PROVIDER, OWNER, PERSON, REVIEW, Facts, Policy, lines_in
+from tandem.rulings.policy import (
+    AGENT,
+    CHECKS,
+    FILE,
+    OTHER_PROVIDER,
+    OWNER,
+    PERSON,
+    REVIEW,
+    Facts,
+    Policy,
+    in_words,
+    lines_in,
+)
 from tandem.rulings.policy_file import PolicyError
+from tandem.settings import checks
 from tandem.settings.config import load_settings
 
 if TYPE_CHECKING:
@@ -44,6 +62,10 @@ _KINDS = {
     CHECKS: "checks alone",
 }
 """The words by which a change is counted: once, by the first of these that it needs; a named agent before a review."""
+
+_DURATION = re.compile(r"([1-9][0-9]{0,2})([hdw])")
+_UNITS = {"h": "hours", "d": "days", "w": "weeks"}
+_NEXT = "Read it, try it on past commits (tandem policy check -n 200), then commit it."
 
 
 class _Tried(NamedTuple):
@@ -77,6 +99,32 @@ class History:
         str | None, Option(metavar="NAME", help="The base branch; default: the range's end, or the one checked out.")
     ] = None
     explain: Annotated[bool, Option(help="Name the needs of each commit, with the rules and paths.")] = False
+
+
+def init(
+    *,
+    print_only: Annotated[bool, Option("--print", help="Print it; write nothing.")] = False,
+    as_json: EnvelopeOption = False,
+) -> Exit:
+    """Write a first .tandem/policy.toml, with comments, from this repository's folders, CODEOWNERS and checks.
+
+    A policy that is there already stays as it is.
+    """
+    place = need_worktree()
+    top = Path(place.top or ".")
+    text = _draft(place, top)
+    rules = len(policy_file.parse(text.encode()).rules)
+    facts = {"file": FILE, "text": text, "rules": rules, "written": not print_only}
+    if print_only and not as_json:
+        # As it is: a terminal's width breaks no line of it.
+        sys.stdout.write(text)
+        return Exit.DONE
+    if not print_only:
+        _write(top / FILE, text)
+    tell(facts, f"wrote {FILE}: {rules} rule{'' if rules == 1 else 's'}", as_json=as_json)
+    if not print_only:
+        say(_NEXT)
+    return Exit.DONE
 
 
 @without("project", "new")
@@ -127,6 +175,59 @@ def check(
     if unused and len(tried) > 1:
         parts.append(Text(f"Fits none of them: {', '.join(unused)}.", "dim"))
     return tell(facts, Group(*parts), as_json=options.as_json)
+
+
+@without("project")
+def waive(
+    review_id: ReviewArgument,
+    need: Annotated[
+        str, Argument(metavar="NEED", help="As the policy has it: person, agent, agent:NAME, owner, review or checks.")
+    ],
+    *,
+    until: Annotated[
+        str, Option(metavar="TIME", help="When it is reviewed after the fact: 12h, 3d, 2w, or an ISO time.")
+    ],
+    reason: Annotated[str, Option("-m", "--reason", metavar="TEXT", help="Why it cannot wait; it is recorded.")],
+    options: ConnectionOptions,
+) -> Exit:
+    """Let a change go without something that the policy asks for: only for a person at a terminal.
+
+    It stays owed, in the inbox and in audits, until somebody reviews it: 'tandem review settle REVIEW approved'.
+    """
+    persons.refuse_agents("A waiver lets a change through without all that the policy asks for.")
+    by = persons.required_caller(options.agent)
+    due = _due(until)
+    with options.session() as session:
+        status = session.data("get_review_status", {"review_id": review_id})
+        number = status["round"]
+        persons.need_decision(
+            status["project"], [f"{review_id}, round {number}, without {in_words(need)}, owed until {due}: {reason}"]
+        )
+        facts = proof.waiver_facts(review_id, need, number, due, by, reason)
+        request = {"review_id": review_id, "need": need, "until": due, "reason": reason, "round": number}
+        stated = given(waived_by=by, **persons.sealed(session.location, facts, is_asked=True))
+        with progress("waiving"):
+            envelope = session.call("waive_requirement", request | stated)
+    return present(envelope, "waive_requirement", as_json=options.as_json)
+
+
+@without("project")
+def settle(
+    review_id: ReviewArgument,
+    verdict: Annotated[Literal["approved", "objects"], Argument(metavar="VERDICT", help="Whether the change is good.")],
+    *,
+    need: Annotated[str | None, Option(metavar="NEED", help="Needed if several are owed.")] = None,
+    reason: Annotated[str | None, Option("-m", "--reason", metavar="TEXT", help="Required to object.")] = None,
+    options: ConnectionOptions,
+) -> Exit:
+    """Review a waived requirement after the fact: the change is good, and the debt over; or not, and a person looks."""
+    by = persons.required_caller(options.agent)
+    with options.session() as session, progress("review settle"):
+        persons.refuse(session, review_id)
+        facts = proof.settling_facts(review_id, need, verdict, by, reason)
+        stated = given(need=need, reason=reason, reviewer_id=by, **persons.sealed(session.location, facts))
+        envelope = session.call("settle_waiver", {"review_id": review_id, "verdict": verdict, **stated})
+    return present(envelope, "settle_waiver", as_json=options.as_json)
 
 
 def _policy(file: str | None) -> tuple[str, Policy]:
@@ -291,3 +392,42 @@ def _data(one: _Tried) -> dict[str, Any]:
 
 def _counted(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        with suppress(FileExistsError):
+            path.parent.mkdir()
+        with path.open("x", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+    except FileExistsError:
+        raise InvalidInput(
+            f"{FILE} is there already and stays as it is. See what would be written: tandem policy init --print",
+            field="path",
+        ) from None
+    except OSError as error:
+        raise InvalidInput(f"{FILE} cannot be written: {error.strerror}.", field="path") from error
+
+
+def _draft(place: HookRepository, top: Path) -> str:
+    listed = git.run(place, ["ls-files", "-z"]).stdout.decode("utf-8", "replace").split("\0")[:-1]
+    names: list[str] = []
+    if (file := top / checks.FILE).is_file():
+        try:
+            names = [one.name for one in checks.parsed(file.read_bytes())]
+        except (OSError, ValueError) as error:
+            raise InvalidInput(f"{checks.FILE} cannot be read: {error}", field="path") from error
+    has_owners = not set(owners.PLACES).isdisjoint(listed)
+    return policy_draft.init_text(listed, has_codeowners=has_owners, checks=names)
+
+
+def _due(text: str) -> str:
+    """A duration from now as an ISO time; another text as it is."""
+    found = _DURATION.fullmatch(text.strip())
+    if found is None:
+        try:
+            return datetime.fromisoformat(text).isoformat()
+        except ValueError:
+            raise Misused("It is a duration such as 12h, 3d or 2w, or an ISO time.", "--until") from None
+    due = datetime.now(tz=UTC) + timedelta(**{_UNITS[found[2]]: int(found[1])})
+    return due.isoformat(timespec="seconds")

@@ -33,7 +33,7 @@ from tandem.cli.connection_options import (
     need_worktree,
 )
 from tandem.cli.declared import Argument, Misused, Option
-from tandem.cli.render import checks, findings
+from tandem.cli.render import checks, finding_line
 from tandem.cli.render.parts import ago
 from tandem.cli.sources import Source
 from tandem.cli.terminal import Exit, progress, say
@@ -314,7 +314,7 @@ def _say_remarks(session: Session, data: dict[str, Any]) -> None:
     if data["next_action"] in {"revise", "revert"} and data["findings"]:
         asked = {"review_id": data["review_id"], "status": "open", "limit": _MOST_REMARKS}
         for group in together(record(session.data("list_findings", asked)).findings):
-            say(*map(findings.line, group))
+            say(*map(finding_line, group))
 
 
 _STOP = "Stop here and tell the person you work for. It is theirs to decide; do not review it."

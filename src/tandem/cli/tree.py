@@ -61,7 +61,7 @@ TREE: dict[str, Noun] = {
             "screen": "review:screen",
             "approve": "review:approve",
             "reject": "review:reject",
-            "settle": "waivers:settle",
+            "settle": "policy:settle",
             OPERATIONS: OPERATION,
             "checkout": "apply:checkout",
             "patch": OPERATION,
@@ -83,10 +83,10 @@ TREE: dict[str, Noun] = {
     "policy": Noun(
         "What a change needs before it lands: write a policy, try it.",
         REVIEWING,
-        {"init": "policy_init:init", "check": "policy:check"},
+        {"init": "policy:init", "check": "policy:check"},
     ),
     "lessons": Noun("False alarms that reviewers are told of.", REVIEWING, {OPERATIONS: OPERATION}),
-    "waive": Noun("Let a change go without a requirement.", REVIEWING, "waivers:waive"),
+    "waive": Noun("Let a change go without a requirement.", REVIEWING, "policy:waive"),
     "open": Noun("Open the broker's pages in your browser.", REVIEWING, "open:open_pages"),
     "gate": Noun(
         "Check whether content is approved; switch the gate on or off.",
@@ -124,7 +124,7 @@ TREE: dict[str, Noun] = {
         REVIEWING,
         {
             "run": "reviewers_run:supervise",
-            "setup": "reviewers_setup:setup",
+            "setup": "reviewers:setup",
             "list": OPERATION,
             "spawn": OPERATION,
             "kill": "reviewers:kill",

@@ -19,7 +19,7 @@ from textual.content import Content
 from textual.widgets import Checkbox, Footer, OptionList, Static, Tab, TabbedContent, TabPane
 from textual.widgets.option_list import Option
 
-from tandem.cli.render.findings import where
+from tandem.cli.render import finding_place
 from tandem.cli.review_screen import diff_view, texts
 from tandem.cli.review_screen.desk import LineRef, LoadedReview, ScreenClient, ScreenDraft, read
 from tandem.cli.review_screen.diff_view import DiffView, Row
@@ -433,7 +433,7 @@ class ReviewScreen(LiveScreen):
         async def files() -> list[Editable]:
             return await self.desk.opened(first, [one for name, one in found.items() if draft.more.get(name)])
 
-        said = {name: visible_line(f"{where(one)}: {one.claim}") for name, one in found.items()}
+        said = {name: visible_line(f"{finding_place(one)}: {one.claim}") for name, one in found.items()}
         fields = [Checkbox(Content(text), name in draft.more, id=name, compact=True) for name, text in said.items()]
         self._offer(first, "A counter-patch of suggestions", draft, files, fields=fields, more="Suggestions")
 
