@@ -13,7 +13,7 @@ import pytest
 
 from tandem.bridge import http, reading
 from tandem.bridge.http import Exchange, HttpClient, HttpResponse
-from tandem.bridge.target import Aborted, NotSent, ResponseLost, Target, targets
+from tandem.bridge.location import Aborted, NotSent, ResponseLost, Target, targets
 from tests.commandline import NOBODY
 from tests.stranger import dripping
 

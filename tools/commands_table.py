@@ -21,7 +21,7 @@ from annotated_types import MaxLen
 from pydantic.fields import FieldInfo
 from rich.markup import escape
 
-from tandem.bridge.keys import LOCK_VARIABLE, SESSION_VARIABLE
+from tandem.bridge.credentials import LOCK_VARIABLE, SESSION_VARIABLE
 from tandem.cli.connection_options import COMMON_PANEL, PROJECT_HELP, ConnectionOptions, TimeoutOption, WaitOption
 from tandem.cli.declared import ARGUMENT_SUFFIX, Argument, Command, Option, Parameter
 from tandem.cli.tree import OPERATION, OPERATIONS, SUBGROUPS, TREE, Noun

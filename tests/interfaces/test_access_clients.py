@@ -302,7 +302,7 @@ def test_who_may_not_in_gets_no_address(owner: Inside, elsewhere: Environment) -
 
 def test_programs_that_are_started_from_here_do_not_get_the_token(tmp_path: Path, elsewhere: Environment) -> None:
     """A broker that a bridge starts outlives it, and does not belong to the holder of a token for another broker."""
-    code = "from tandem.bridge.keys import without_secrets; print(sorted(without_secrets()))"
+    code = "from tandem.bridge.credentials import without_secrets; print(sorted(without_secrets()))"
     environment = {**os.environ, **elsewhere, "TANDEM_TOKEN": "tdm_x"}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert "TANDEM_DATA_DIR" in done.stdout

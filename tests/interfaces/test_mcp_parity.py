@@ -14,7 +14,7 @@ import orjson
 import pytest
 
 from tandem.bridge.http import HttpClient
-from tandem.bridge.target import Target
+from tandem.bridge.location import Target
 from tests.acceptance.tables import table
 from tests.interfaces.serving import HANDSHAKE, MODERN, Served, answer_of, call_tool, mcp_headers, mcp_message, serving
 

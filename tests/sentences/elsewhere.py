@@ -16,7 +16,7 @@ from unittest import mock
 
 import pytest
 
-from tandem.bridge.keys import LOCK_VARIABLE, SESSION_VARIABLE
+from tandem.bridge.credentials import LOCK_VARIABLE, SESSION_VARIABLE
 from tests.architecture.source import ROOT
 from tests.recording import executed, started
 

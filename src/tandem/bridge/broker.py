@@ -7,9 +7,8 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from tandem.bridge.credentials import stated_token
+from tandem.bridge.credentials import stated_token, without_secrets
 from tandem.bridge.http import client_of
-from tandem.bridge.keys import without_secrets
 from tandem.bridge.location import locate
 from tandem.core import platforms
 from tandem.errors import Unavailable
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tandem.bridge.http import HttpClient
-    from tandem.bridge.target import HttpFailure
+    from tandem.bridge.location import HttpFailure
 
 
 HANG_SECONDS = 5.0

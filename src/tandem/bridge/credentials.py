@@ -1,6 +1,13 @@
-"""Which access token goes with a request: the one that was stated, else the one that a broker has left for its owner.
+"""What proves who calls, and that a broker is the caller's own: access tokens, the keys of roles, the owner's secret.
 
-TANDEM_TOKEN   the caller's own token; it goes to whichever broker they call
+TANDEM_TOKEN      the caller's own access token; it goes to every broker that they call
+TANDEM_PSK        the key of a role in hand-off cycles
+TANDEM_PSK_FILE   a file whose first line is that key
+TANDEM_ROLE       the role, for calls that name none
+
+No model and no command line ever has a role's key.
+
+The token that was stated goes with a request, else the one that a broker has left for its owner.
 
 A broker that asks for tokens leaves its owner's beside its URL, in its data folder, which only the owner can read.
 That one is for requests to exactly this URL. It is void after the next start, so it is read again when it is refused.
@@ -18,6 +25,7 @@ import time
 from _blake2 import blake2b  # `hashlib` loads OpenSSL, for which each commit would wait
 
 from tandem.core.files import json_object
+from tandem.errors import ConfigInvalid
 
 TYPE_CHECKING = False  # every commit waits for the imports here, and `typing` takes a third of a start
 if TYPE_CHECKING:
@@ -34,6 +42,17 @@ REFUSED_CODE = "UNAUTHENTICATED"
 
 REFUSED_STATUS = 401
 """That answer's status; calls that it stands for have had no effect."""
+
+KEY_VARIABLE = "TANDEM_PSK"
+FILE_VARIABLE = "TANDEM_PSK_FILE"
+ROLE_VARIABLE = "TANDEM_ROLE"
+SESSION_VARIABLE = "TANDEM_SESSION_TOKEN"
+LOCK_VARIABLE = "TANDEM_LOCK_TOKEN"
+
+SECRET_VARIABLES = frozenset({KEY_VARIABLE, SESSION_VARIABLE, LOCK_VARIABLE, TOKEN_VARIABLE})
+"""What no process that is started from here has any business with."""
+
+_LINE_BYTES = 4096
 
 
 class NoToken(ValueError):
@@ -174,3 +193,53 @@ def is_proven(answer: str | None, nonce: str, connected: socket, data_dir: str) 
         return False
     host, port = connected.getpeername()[:2]
     return len(key) == NONCE_BYTES and answer == proof(key, nonce, host, port)
+
+
+def read_key(path: str) -> str:
+    """The key in a file: its first line, without the space around it.
+
+    Raises:
+        ConfigInvalid: The file cannot be read, or its first line is no key; the message has no part of it.
+    """
+    try:
+        with open(os.path.expanduser(path), "rb") as file:
+            line = file.readline(_LINE_BYTES)
+        # Editors on Windows put a mark in front.
+        key = line.decode("utf-8-sig").strip()
+    except OSError as error:
+        raise ConfigInvalid(f"The key file {path} cannot be read: {error.strerror or error}.", file=path) from None
+    except UnicodeDecodeError:
+        # Without its cause, which quotes the line.
+        raise ConfigInvalid(f"The first line of the key file {path} is not UTF-8.", file=path) from None
+    if not key:
+        raise ConfigInvalid(f"The first line of the key file {path} is empty; it has to be the key.", file=path)
+    return key
+
+
+def stated_key() -> str | None:
+    """The key that the environment has, else the one in the file that it names; None if it has neither.
+
+    Raises:
+        ConfigInvalid: The file has no key.
+    """
+    key = os.environ.get(KEY_VARIABLE, "").strip()
+    if key:
+        return key
+    path = os.environ.get(FILE_VARIABLE, "").strip()
+    if not path:
+        return None
+    try:
+        return read_key(path)
+    except ConfigInvalid as trouble:
+        advice = f"{FILE_VARIABLE} names it: correct that or the file, or put the key into {KEY_VARIABLE}."
+        raise ConfigInvalid(f"{trouble.message} {advice}", setting=FILE_VARIABLE, file=path) from None
+
+
+def stated_role() -> str | None:
+    """The role that the environment has; None if it has none."""
+    return os.environ.get(ROLE_VARIABLE, "").strip() or None
+
+
+def without_secrets() -> dict[str, str]:
+    """The environment for a process that outlives this one and is not the role's."""
+    return {name: value for name, value in os.environ.items() if name not in SECRET_VARIABLES}

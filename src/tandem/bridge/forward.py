@@ -13,13 +13,14 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tandem.bridge import keys, messages
+from tandem.bridge import messages
+from tandem.bridge.credentials import FILE_VARIABLE, KEY_VARIABLE, stated_key, stated_role
 from tandem.bridge.http import Exchange, quoted
+from tandem.bridge.location import Aborted, HttpFailure, NotSent, ResponseLost, is_local
 from tandem.bridge.messages import cursor_to_pin, protocol_version, replies
 from tandem.bridge.operations import OPERATIONS
 from tandem.bridge.project import CREATE_REVIEW
 from tandem.bridge.submitted import ORIGIN, REMEMBERED, remember
-from tandem.bridge.target import Aborted, HttpFailure, NotSent, ResponseLost, is_local
 from tandem.errors import ConfigInvalid, Unavailable
 from tandem.git.place import linked_head
 
@@ -47,7 +48,8 @@ _EARLY_SECONDS = 1.0
 _OK = 200
 _WITHOUT_PROJECT = frozenset({"initialize", "server/discover", "ping", "tools/list"})
 
-_OF_ONE_PROJECT = frozenset({CREATE_REVIEW, "check_gate", "session_open", "cycle_start", "cycle_status"})
+_OPENING_TOOL = "session_open"
+_OF_ONE_PROJECT = frozenset({CREATE_REVIEW, "check_gate", _OPENING_TOOL, "cycle_start", "cycle_status"})
 _NAMES_PROJECT = ("project", "review_id", "parent_id")
 
 
@@ -129,7 +131,7 @@ class Forwarder:
 
     def _answer(self, request: PendingRequest) -> None:
         try:
-            call = Call(request.message, {**keys.opening(request.message), **self._base(request.message)})
+            call = Call(request.message, {**_opening(request.message), **self._base(request.message)})
         except ConfigInvalid as trouble:
             self._say(request, messages.refusal(request.message, trouble.as_dict()))
             return
@@ -364,3 +366,32 @@ def _asked_seconds(arguments: dict[str, Any]) -> float:
     if isinstance(asked, int | float) and not isinstance(asked, bool):
         return min(float(asked), _LONGEST_WAIT_SECONDS)
     return DEFAULT_WAIT_SECONDS
+
+
+def _opening(message: Message) -> dict[str, str]:
+    """The key and the role that a call to open a session leaves to its bridge; nothing for all other messages.
+
+    Raises:
+        ConfigInvalid: The call leaves out the key, and there is none.
+    """
+    if message.tool != _OPENING_TOOL or not isinstance(message.params.get("arguments", {}), dict):
+        return {}
+    found: dict[str, str] = {}
+    role = stated_role() if _is_left_out(message.arguments.get("role")) else None
+    if role is not None:
+        found["role"] = role
+    if _is_left_out(message.arguments.get("psk")):
+        key = stated_key()
+        if key is None:
+            raise ConfigInvalid(
+                f"The session has no key to open it with. Put the role's key into {KEY_VARIABLE}, or into a file that"
+                f" {FILE_VARIABLE} names, in the environment in which the client starts 'tandem mcp'; 'tandem cycle"
+                " init' makes the keys.",
+                setting=KEY_VARIABLE,
+            )
+        found["psk"] = key
+    return found
+
+
+def _is_left_out(value: Any) -> bool:
+    return value is None or (isinstance(value, str) and not value.strip())

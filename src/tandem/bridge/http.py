@@ -15,16 +15,15 @@ import time
 
 from tandem.bridge.credentials import REFUSED_STATUS, Credentials, is_proven, new_nonce
 from tandem.bridge.credentials import headers as bearing
+from tandem.bridge.location import CONNECT_SECONDS, Aborted, HttpFailure, NotSent, ResponseLost, Stranger, targets
 from tandem.bridge.reading import Reader, has_end
-from tandem.bridge.target import CONNECT_SECONDS, Aborted, HttpFailure, NotSent, ResponseLost, Stranger, targets
 
 TYPE_CHECKING = False  # as in `credentials`
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
-    from tandem.bridge.location import BrokerLocation
-    from tandem.bridge.target import Target
+    from tandem.bridge.location import BrokerLocation, Target
 
 PATIENCE_SECONDS = 30.0
 """How long a request is repeated that the broker refuses as one too many; with a whole wait still under a minute."""

@@ -8,7 +8,7 @@ import re
 from typing import TYPE_CHECKING, Any, cast
 
 from tandem.bridge.credentials import REFUSED_CODE, TOKEN_VARIABLE
-from tandem.bridge.target import NotSent, ResponseLost
+from tandem.bridge.location import NotSent, ResponseLost
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import time
 
-from tandem.bridge.target import is_local
+from tandem.bridge.location import is_local
 from tandem.errors import InvalidInput, TandemError
 from tandem.git.place import find_repository, is_of, same
 

@@ -12,10 +12,10 @@ import time
 
 from tandem.bridge.credentials import TOKEN_VARIABLE, NoToken
 from tandem.bridge.http import Exchange, client_of, quoted
+from tandem.bridge.location import Aborted, HttpFailure, NotSent, ResponseLost, Stranger
 from tandem.bridge.operations import OPERATIONS
 from tandem.bridge.project import CREATE_REVIEW, needs_base_files, owner, with_base_files
 from tandem.bridge.submitted import REMEMBERED, remember
-from tandem.bridge.target import Aborted, HttpFailure, NotSent, ResponseLost, Stranger
 from tandem.core.closing import Closing
 from tandem.errors import ConfigInvalid, CursorExpired, InvalidInput, Unavailable, error_from
 

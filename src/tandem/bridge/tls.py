@@ -11,12 +11,11 @@ import socket
 import ssl
 from datetime import UTC, datetime
 
-from tandem.bridge.location import configured
-from tandem.bridge.target import CONNECT_SECONDS, Untrusted
+from tandem.bridge.location import CONNECT_SECONDS, Untrusted, configured
 
 TYPE_CHECKING = False  # as in `credentials`
 if TYPE_CHECKING:
-    from tandem.bridge.target import Target
+    from tandem.bridge.location import Target
 
 VARIABLE = "TANDEM_CA_FILE"
 SETTING = "ca_file"

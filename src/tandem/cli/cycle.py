@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
+from tandem.bridge.credentials import FILE_VARIABLE, KEY_VARIABLE, ROLE_VARIABLE, read_key, stated_key, stated_role
 from tandem.bridge.described import Described
-from tandem.bridge.keys import FILE_VARIABLE, KEY_VARIABLE, ROLE_VARIABLE, read_key, stated_key, stated_role
 from tandem.bridge.operations import OPERATIONS
 from tandem.bridge.session import Session, data_of
 from tandem.cli.calls import call, given, present, with_project

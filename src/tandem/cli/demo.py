@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 
 import psutil
 
-from tandem.bridge.target import HttpFailure
+from tandem.bridge.location import HttpFailure
 from tandem.cli.declared import Misused, Option
 from tandem.cli.demo_stage import PROJECT, Agent, SceneFailed, Stage, expect, open_stage
 from tandem.cli.render.parts import diff as coloured

@@ -14,8 +14,8 @@ from typing import Any
 
 from tandem.bridge import messages
 from tandem.bridge.http import HttpClient
+from tandem.bridge.location import Target
 from tandem.bridge.messages import replies
-from tandem.bridge.target import Target
 from tandem.cli.terminal import show
 from tandem.errors import TandemError, error_from
 from tandem.git.runner import Git, clean_environment

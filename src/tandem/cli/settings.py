@@ -11,9 +11,8 @@ from typing import Annotated, Any
 
 from rich.cells import chop_cells
 
-from tandem.bridge.location import locate
+from tandem.bridge.location import is_local, locate
 from tandem.bridge.project import top_level
-from tandem.bridge.target import is_local
 from tandem.cli.declared import Argument, Option
 from tandem.cli.render.parts import listing
 from tandem.cli.terminal import EnvelopeOption, say, show, show_data

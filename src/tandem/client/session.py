@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from tandem.bridge.http import Exchange
-from tandem.bridge.location import BrokerLocation, locate
+from tandem.bridge.location import Aborted, BrokerLocation, locate
 from tandem.bridge.operations import OPERATIONS
 from tandem.bridge.session import (
     Session,
@@ -27,7 +27,6 @@ from tandem.bridge.session import (
     is_proposers_turn,
     unreachable,
 )
-from tandem.bridge.target import Aborted
 from tandem.client.methods import Operations
 from tandem.errors import InternalError
 

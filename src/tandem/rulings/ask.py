@@ -7,9 +7,8 @@ import time
 
 from tandem.bridge.credentials import REFUSED_CODE, NoToken
 from tandem.bridge.http import Exchange, client_of
-from tandem.bridge.location import of_record
+from tandem.bridge.location import HttpFailure, of_record
 from tandem.bridge.submitted import REMEMBERED, remember
-from tandem.bridge.target import HttpFailure
 from tandem.core.closing import Closing
 from tandem.rulings.broker_errors import Refused, Unreachable
 

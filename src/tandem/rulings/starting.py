@@ -6,7 +6,7 @@ import os
 import time
 
 from tandem.bridge.broker import start_broker, start_log
-from tandem.bridge.keys import without_secrets
+from tandem.bridge.credentials import without_secrets
 from tandem.core import platforms
 from tandem.core.visible import say
 from tandem.rulings.broker_errors import Unreachable

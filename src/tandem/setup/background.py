@@ -14,10 +14,9 @@ from typing import Any, Final
 from tandem.bridge.broker import AUTOMATIC, start_broker
 from tandem.bridge.credentials import new_nonce
 from tandem.bridge.http import Exchange, HttpClient
-from tandem.bridge.location import BrokerLocation, find_data_dir, locate, of_record
+from tandem.bridge.location import BrokerLocation, HttpFailure, NotSent, find_data_dir, locate, of_record, targets
 from tandem.bridge.messages import as_object
 from tandem.bridge.session import unreachable
-from tandem.bridge.target import HttpFailure, NotSent, targets
 from tandem.errors import ConfigInvalid, InvalidInput, Unavailable
 from tandem.settings.instance import Running, find_running
 

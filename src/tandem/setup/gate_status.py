@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tandem.bridge.location import find_data_dir, locate
-from tandem.bridge.target import targets
+from tandem.bridge.location import find_data_dir, locate, targets
 from tandem.client import TandemClient
 from tandem.errors import ConfigInvalid, TandemError
 from tandem.rulings import ask, git, liveness, pending, planning, state

@@ -14,8 +14,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tandem.bridge.location import BrokerLocation, configured_url, find_data_dir, of_record, stated_data_dir
-from tandem.bridge.target import Stranger, targets
+from tandem.bridge.location import (
+    BrokerLocation,
+    Stranger,
+    configured_url,
+    find_data_dir,
+    of_record,
+    stated_data_dir,
+    targets,
+)
 from tandem.core import platforms
 from tandem.core.files import write_atomically
 from tandem.errors import ConfigInvalid, Forbidden, InvalidInput, NotFound, TandemError, Unavailable

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from tandem.bridge.keys import LOCK_VARIABLE, SESSION_VARIABLE
+from tandem.bridge.credentials import LOCK_VARIABLE, SESSION_VARIABLE
 from tandem.cli.render import checks, cycles, parts
 from tandem.cli.render.parts import STYLES, Cell, ago, block, clock, facts, listing, more_pages, plain, renders, state
 from tandem.present import inbox

@@ -6,7 +6,7 @@ import json
 from collections.abc import Container, Mapping
 from typing import TYPE_CHECKING, Any
 
-from tandem.bridge.keys import FILE_VARIABLE, KEY_VARIABLE
+from tandem.bridge.credentials import FILE_VARIABLE, KEY_VARIABLE
 from tandem.cli.render import parts
 from tandem.cli.render.parts import ago, block, copied, facts, plain, renders, state
 from tandem.present.text import Group, Text, Whole

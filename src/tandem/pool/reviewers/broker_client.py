@@ -21,7 +21,7 @@ from typing import Any, Final, Self
 
 from tandem.bridge import credentials
 from tandem.bridge.http import Exchange, HttpClient
-from tandem.bridge.target import HttpFailure, targets
+from tandem.bridge.location import HttpFailure, targets
 from tandem.core.clock import instant_us
 from tandem.errors import InvalidTransition, NotClaimant, NotFound, StaleClaim, StaleRound, TandemError, error_from
 

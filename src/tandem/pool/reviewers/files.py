@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from tandem.bridge.target import targets
+from tandem.bridge.location import targets
 from tandem.bridge.tls import ca_file
 from tandem.core.atomic_dirs import turn
 from tandem.core.scratch import remove_tree

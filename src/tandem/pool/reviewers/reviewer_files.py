@@ -26,7 +26,7 @@ from typing import Annotated, Final
 
 from pydantic import BaseModel, Field
 
-from tandem.bridge.target import is_local
+from tandem.bridge.location import is_local
 from tandem.core import files, log_files, platforms
 from tandem.core.atomic_dirs import turn
 from tandem.core.scratch import remove_tree

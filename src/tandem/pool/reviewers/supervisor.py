@@ -25,7 +25,7 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter
 
-from tandem.bridge.keys import SECRET_VARIABLES
+from tandem.bridge.credentials import SECRET_VARIABLES
 from tandem.errors import ConfigInvalid, CursorExpired, InvalidSession, TandemError
 from tandem.pool.contract import Orders, PoolRules, ProfileRules
 from tandem.pool.reviewers import REENTRY_VARIABLE, Broker, prompt

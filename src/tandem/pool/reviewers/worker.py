@@ -28,7 +28,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from tandem.bridge.http import HttpClient
-from tandem.bridge.target import HttpFailure, targets
+from tandem.bridge.location import HttpFailure, targets
 from tandem.core.clock import instant_us
 from tandem.core.log_files import RotatingLog
 from tandem.errors import (

@@ -21,9 +21,17 @@ from typing import Any, Final
 
 import tandem
 from tandem.bridge.credentials import REFUSED_STATUS, TOKEN_VARIABLE, published
-from tandem.bridge.location import VARIABLE, BrokerLocation, find_data_dir
+from tandem.bridge.location import (
+    VARIABLE,
+    BrokerLocation,
+    HttpFailure,
+    Stranger,
+    Untrusted,
+    find_data_dir,
+    is_local,
+    targets,
+)
 from tandem.bridge.messages import as_object
-from tandem.bridge.target import HttpFailure, Stranger, Untrusted, is_local, targets
 from tandem.bridge.tls import ends
 from tandem.client import TandemClient
 from tandem.core import platforms

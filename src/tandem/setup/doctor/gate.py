@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from tandem.bridge.target import is_local
+from tandem.bridge.location import is_local
 from tandem.core.scratch import ScratchFolder
 from tandem.errors import TandemError, Unavailable
 from tandem.git.runner import Output, clean_environment
