@@ -16,7 +16,7 @@ from tandem.bridge.location import Aborted, HttpFailure, NotSent, ResponseLost, 
 from tandem.bridge.operations import OPERATIONS
 from tandem.bridge.project import CREATE_REVIEW, needs_base_files, owner, with_base_files
 from tandem.bridge.submitted import REMEMBERED, remember
-from tandem.core.closing import Closing
+from tandem.core.stand_ins import Closing
 from tandem.errors import ConfigInvalid, CursorExpired, InvalidInput, Unavailable, error_from
 
 TYPE_CHECKING = False  # as in `errors`

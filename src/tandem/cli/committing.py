@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Self
 from tandem.cli.terminal import Exit, say, show_data
 from tandem.core import platforms
 from tandem.core.files import write_atomically
+from tandem.core.stand_ins import NamedTuple
 from tandem.git.place import first_line
 from tandem.git.runner import started
 from tandem.rulings import git, person
 from tandem.rulings.state import FOLDER
-from tandem.rulings.values import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Generator, Mapping, Sequence

@@ -19,10 +19,10 @@ from tandem.cli.declared import Argument, Misused, Option
 from tandem.cli.terminal import Declined, EnvelopeOption, Exit, indented, tell
 from tandem.core import platforms
 from tandem.core.files import json_object, write_atomically
+from tandem.core.stand_ins import NamedTuple
 from tandem.errors import Forbidden, InvalidInput, NotFound, SelfApproval
 from tandem.rulings import person, proof
 from tandem.rulings.person import agent_mark, agent_name
-from tandem.rulings.values import NamedTuple
 
 Answer = TypeVar("Answer")
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tandem.core.closing import Closing
+from tandem.core.stand_ins import Closing
 from tandem.errors import InvalidInput, Unavailable
 from tandem.git.changes import Entry
 from tandem.git.layout import Layout, Scratch, fetching, layout_at, neutral_folder

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from tandem.core.hashes import hex_digest
+from tandem.core.stand_ins import hex_digest
 from tandem.errors import InvalidInput
 from tandem.git.names import decode_path, encode_path
 

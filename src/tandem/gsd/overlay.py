@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, cast
 
 from tandem.bridge.location import find_data_dir
-from tandem.core.hashes import hex_digest
+from tandem.core.stand_ins import hex_digest
 from tandem.errors import ConfigInvalid, TandemError
 from tandem.rulings import overlays
 from tandem.setup.edits.changes import FileChange, FilePlan, Manifest, install

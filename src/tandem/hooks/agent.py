@@ -11,9 +11,9 @@ import os
 import shlex
 import sys
 
+from tandem.core.stand_ins import cast
 from tandem.core.visible import say
 from tandem.rulings import state
-from tandem.rulings.values import cast
 
 TYPE_CHECKING = False  # as in `rulings.git`
 if TYPE_CHECKING:

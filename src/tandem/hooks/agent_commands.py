@@ -13,10 +13,10 @@ from contextlib import suppress
 from glob import glob
 from shlex import quote
 
+from tandem.core.stand_ins import NamedTuple
 from tandem.rulings import liveness, person, state
 from tandem.rulings.ask import GateClient
 from tandem.rulings.broker_errors import Refused, Unreachable
-from tandem.rulings.values import NamedTuple
 
 TYPE_CHECKING = False  # as in `rulings.git`
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ import os
 import re
 from functools import partial
 
+from tandem.core.stand_ins import NamedTuple
 from tandem.errors import TandemError
 from tandem.hooks.commit import kept_back
 from tandem.rulings import git, next_steps, planning, state
@@ -13,7 +14,6 @@ from tandem.rulings.ask import GateClient
 from tandem.rulings.broker_errors import Refused, Unreachable
 from tandem.rulings.state import FOLLOWED, FREE
 from tandem.rulings.trust import OPTIMISTIC
-from tandem.rulings.values import NamedTuple
 
 TYPE_CHECKING = False  # as in `rulings.git`
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ import os
 import sys
 from functools import cache, partial
 
+from tandem.core.stand_ins import NamedTuple
 from tandem.core.visible import say, shortened, visible_line
 from tandem.errors import TandemError
 from tandem.hooks.judging import guarded, landing
@@ -21,7 +22,6 @@ from tandem.rulings.ask import GateClient
 from tandem.rulings.broker_errors import Refused, Unreachable
 from tandem.rulings.git import HEADS, Bases
 from tandem.rulings.ranges import CommitResult, Judgement, RangeChecker
-from tandem.rulings.values import NamedTuple
 
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:

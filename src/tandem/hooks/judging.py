@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import shlex
 
+from tandem.core.stand_ins import NamedTuple
 from tandem.rulings import git, message
 from tandem.rulings.broker_errors import Refused
 from tandem.rulings.ranges import RangeChecker
-from tandem.rulings.values import NamedTuple
 
 TYPE_CHECKING = False  # as in `rulings.git`
 if TYPE_CHECKING:

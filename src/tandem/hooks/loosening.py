@@ -6,7 +6,7 @@ import json
 import os
 
 from tandem.bridge.project import with_base_files
-from tandem.core.hashes import hex_digest
+from tandem.core.stand_ins import hex_digest
 from tandem.core.visible import say
 from tandem.errors import InvalidInput
 from tandem.rulings import git, message, next_steps, pending, person, plans

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 
-from tandem.core.hashes import hex_digest
+from tandem.core.stand_ins import hex_digest
 from tandem.errors import NotFound
 from tandem.reviews.finding_contract import FindingView
 from tandem.reviews.finding_rules import OPEN

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
 from tandem.contract.caller import Names
-from tandem.core.hashes import hex_digest
+from tandem.core.stand_ins import hex_digest
 from tandem.errors import InvalidTransition, OpenFindings
 
 Severity = Literal["blocker", "major", "minor", "nit"]

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from tandem.contract.answer import shown as shown_as
-from tandem.core.hashes import hex_digest
+from tandem.core.stand_ins import hex_digest
 from tandem.core.visible import visible_line
 from tandem.errors import TandemError
 from tandem.git.changes import Change

@@ -9,7 +9,7 @@ from tandem.bridge.credentials import REFUSED_CODE, NoToken
 from tandem.bridge.http import Exchange, client_of
 from tandem.bridge.location import HttpFailure, of_record
 from tandem.bridge.submitted import REMEMBERED, remember
-from tandem.core.closing import Closing
+from tandem.core.stand_ins import Closing
 from tandem.rulings.broker_errors import Refused, Unreachable
 
 TYPE_CHECKING = False  # as in `git`

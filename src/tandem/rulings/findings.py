@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from tandem.core.stand_ins import NamedTuple
 from tandem.rulings import git
 from tandem.rulings.broker_errors import Refused
-from tandem.rulings.values import NamedTuple
 
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import os
 
-from tandem.core.closing import Closing
+from tandem.core.stand_ins import Closing, NamedTuple
 from tandem.errors import TimedOut, Unavailable
 from tandem.git import raw
 from tandem.git.place import HookRepository, first_line, head_commit
 from tandem.git.raw import by_commit, signatures
 from tandem.git.runner import BoundGit, Git, clean_environment, make_git_folder
-from tandem.rulings.values import NamedTuple
 
 TYPE_CHECKING = False  # every commit waits for these imports, and `typing` takes a third of a start
 if TYPE_CHECKING:

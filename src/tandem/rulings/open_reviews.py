@@ -7,7 +7,7 @@ import os
 from contextlib import suppress
 
 from tandem.core.files import json_object, write_atomically
-from tandem.core.hashes import hex_digest
+from tandem.core.stand_ins import hex_digest
 from tandem.errors import AlreadyLanded, Forbidden, InvalidTransition, NotFound
 from tandem.git.place import find_repository
 from tandem.rulings.state import FOLDER

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 
-from tandem.rulings.values import cast
+from tandem.core.stand_ins import cast
 
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:

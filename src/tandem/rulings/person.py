@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 from tandem.bridge.submitted import ORIGIN
 from tandem.core import platforms
 from tandem.core.files import json_object
-from tandem.core.hashes import hex_digest
+from tandem.core.stand_ins import hex_digest
 from tandem.core.visible import folded, visible_line
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import json
 import os
 import re
 
-from tandem.core.hashes import hex_digest
+from tandem.core.stand_ins import NamedTuple, cast, hex_digest
 from tandem.errors import TandemError
 from tandem.git.place import find_repository
 from tandem.rulings import git, state, trust
@@ -29,7 +29,6 @@ from tandem.rulings.trust import (
     Source,
     own_keys,
 )
-from tandem.rulings.values import NamedTuple, cast
 
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:

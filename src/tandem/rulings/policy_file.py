@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from typing import Any, Final, cast
 
-from tandem.core.hashes import hex_digest
+from tandem.core.stand_ins import hex_digest
 from tandem.rulings.globs import compiled, folded
 from tandem.rulings.policy import (
     AGENT,

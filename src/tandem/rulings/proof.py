@@ -14,7 +14,7 @@ import os
 import re
 
 from tandem.bridge.credentials import NoToken, stated_token
-from tandem.core.hashes import hex_digest
+from tandem.core.stand_ins import hex_digest
 from tandem.rulings.state import FOLLOWED, FREE, REVIEWED
 
 TYPE_CHECKING = False  # as in `git`

@@ -9,10 +9,9 @@ stand on.
 
 from __future__ import annotations
 
-from tandem.core.closing import Closing
+from tandem.core.stand_ins import Closing, NamedTuple
 from tandem.rulings import git
 from tandem.rulings.findings import ROLLBACK, SIGNED, UNAPPROVED, UNREVIEWED, CheckCache, CommitFinding
-from tandem.rulings.values import NamedTuple
 
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:

@@ -9,9 +9,8 @@ from __future__ import annotations
 import json
 import os
 
-from tandem.core.hashes import hex_digest
+from tandem.core.stand_ins import NamedTuple, cast, hex_digest
 from tandem.git.place import same
-from tandem.rulings.values import NamedTuple, cast
 
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:

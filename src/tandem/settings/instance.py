@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from tandem.core import files, platforms
-from tandem.core.closing import Closing
 from tandem.core.platforms import ProcessIdentity
+from tandem.core.stand_ins import Closing
 from tandem.errors import ConfigInvalid, Unavailable
 from tandem.git.place import shell_quoted
 from tandem.settings.certificates import CERTIFICATE, KEY, Certificate, CertificateFiles

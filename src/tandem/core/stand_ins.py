@@ -1,14 +1,20 @@
-"""`NamedTuple`, `cast` and hashes for modules that every hook imports: `typing` takes a third of a hook's start."""
-# ruff: noqa: ANN001, ANN002, ANN003, ANN201, ANN202, ANN204, D102, D103 - no type checker reads this stand-in for `typing`
+"""Stand-ins for parts of `typing`, `hashlib` and `contextlib`, which take longer to import than most hooks run."""
+# ruff: noqa: ANN001, ANN002, ANN003, ANN201, ANN202, ANN204, D102, D103 - no type checker reads those for `typing`
 
 from __future__ import annotations
 
+import sys
 from operator import itemgetter
 
-TYPE_CHECKING = False  # this module stands in for `typing`
+_LARGE_BYTES = 64 * 1024
+"""OpenSSL's hash is several times as fast, and takes longer to load than most commits to judge."""
+
+TYPE_CHECKING = False  # `typing` is one of them
 if TYPE_CHECKING:
-    from typing import NamedTuple, cast
+    from hashlib import sha256 as _sha256
+    from typing import NamedTuple, Self, cast
 else:
+    _sha256 = __import__("_sha2" if sys.version_info >= (3, 12) else "_sha256").sha256
 
     class _Fields(type):
         """Makes the annotated names of a class properties of its items; the standard library compiles code for that."""
@@ -45,4 +51,27 @@ else:
         return value
 
 
-__all__ = ["NamedTuple", "cast"]
+__all__ = ["Closing", "NamedTuple", "cast", "hex_digest"]
+
+
+def hex_digest(data: bytes, algorithm: str = "sha256") -> str:
+    """The hash as hexadecimal digits."""
+    if algorithm == "sha256" and len(data) < _LARGE_BYTES:
+        return _sha256(data).hexdigest()
+    # As said above: most hooks and commands hash little.
+    import hashlib
+
+    return hashlib.new(algorithm, data, usedforsecurity=False).hexdigest()
+
+
+class Closing:
+    """A base of objects that are closed at the end of a `with`."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give back all that it holds; twice is safe."""
