@@ -25,8 +25,7 @@ import shapes
 from tandem.cli.render import render
 from tandem.contract.operation import READ, Operation, Registry
 from tandem.contract.request import WORK, ProjectRequest
-from tandem.present.record import record
-from tandem.present.shape import Shown
+from tandem.present.shape import Shown, record
 from tandem.present.shapes import SHAPES
 from tandem.present.text import Group, drawn
 from tandem.store.migrations import REVISIONS

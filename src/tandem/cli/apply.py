@@ -19,7 +19,7 @@ from tandem.errors import InvalidInput, InvalidTransition, TandemError
 from tandem.git.repository import Repository
 from tandem.git.reviewed_tree import DoesNotMerge, ReviewedTree, RoundContent
 from tandem.git.worktree import WorktreeUpdate
-from tandem.present.record import record
+from tandem.present.shape import record
 from tandem.present.text import Group, Text
 from tandem.rulings import next_steps
 

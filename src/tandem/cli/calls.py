@@ -16,7 +16,7 @@ from tandem.cli.connection_options import ConnectionOptions, find_project, one_o
 from tandem.cli.declared import ARGUMENT_SUFFIX, Misused
 from tandem.cli.render import render
 from tandem.cli.terminal import Exit, progress, say, show, show_envelope
-from tandem.present.record import record
+from tandem.present.shape import record
 from tandem.reviews.finding_rules import ANSWERS
 from tandem.rulings import next_steps
 from tandem.rulings.person import agent_mark, wait_seconds

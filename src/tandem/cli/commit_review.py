@@ -19,7 +19,7 @@ from tandem.cli.sources import Source
 from tandem.cli.submit import await_verdict, say_problem
 from tandem.cli.terminal import Exit, progress, say, show
 from tandem.errors import InvalidInput, TandemError
-from tandem.present.record import record
+from tandem.present.shape import record
 from tandem.rulings import git, message, next_steps, person
 from tandem.setup.fresh_machine import identity_problem
 

@@ -14,7 +14,7 @@ from tandem.cli.connection_options import ConnectionOptions, KeyOption, NewOptio
 from tandem.cli.declared import Argument, Option, without
 from tandem.cli.persons import refuse_agents, sealed
 from tandem.cli.terminal import Exit, progress, say
-from tandem.present.record import record
+from tandem.present.shape import record
 from tandem.webhooks.rules import SECRET_PREFIX, proof_facts
 
 _OF_TOKENS = "tdm_"

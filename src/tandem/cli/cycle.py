@@ -32,7 +32,7 @@ from tandem.cycles.answers import CycleHistory
 from tandem.cycles.payloads import archive_files
 from tandem.errors import ConfigInvalid, InternalError, NotFound, Unavailable
 from tandem.examples import examples
-from tandem.present.record import record
+from tandem.present.shape import record
 from tandem.present.text import Text
 from tandem.settings.config import user_file
 

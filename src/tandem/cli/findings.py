@@ -13,7 +13,7 @@ from tandem.cli.declared import Argument, Misused, Option
 from tandem.cli.render import render
 from tandem.cli.terminal import Exit, progress, show
 from tandem.present.findings import formatted
-from tandem.present.record import record
+from tandem.present.shape import record
 
 if TYPE_CHECKING:
     from tandem.bridge.session import Session

@@ -36,7 +36,7 @@ from tandem.pool.reviewers import logs, providers
 from tandem.pool.reviewers.logs import Log
 from tandem.pool.reviewers.providers.clean_room import SAVED, looking
 from tandem.pool.rules import LOGINS
-from tandem.present.record import record
+from tandem.present.shape import record
 from tandem.rulings.person import agent_mark, is_at_terminal
 from tandem.settings import writing
 from tandem.settings.config import load_settings, user_file

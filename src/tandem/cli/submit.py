@@ -39,7 +39,7 @@ from tandem.cli.sources import Source
 from tandem.cli.terminal import Exit, progress, say
 from tandem.errors import TandemError
 from tandem.present.findings import together
-from tandem.present.record import record
+from tandem.present.shape import record
 from tandem.present.shapes import WORK
 from tandem.rulings import git, liveness, next_steps, person, state
 from tandem.rulings.open_reviews import OpenReview

@@ -1,4 +1,4 @@
-"""Which texts and JSON values can be kept, and which can be shown laid out.
+"""Texts by others: which of them, and which JSON values, can be kept, and how they stand in Markdown.
 
 A text is kept if UTF-8 and both databases can hold it; a value, if it can be written again, too.
 """
@@ -19,6 +19,9 @@ _MOST_LINES = 10_000
 _MOST_CELLS = 10_000
 _DELIMITERS = re.compile(r"[-|: \t>*+0-9.)]*")
 _SIGNS = "[]*_`<&|~\\!"
+_CELL_END = re.compile(r"(?<!\\)\|")
+_SPECIAL = re.compile(r"([\\`*_\[\]<>#|~&!])")
+_TICKS = re.compile(r"`+")
 
 _KINDS: dict[type, str] = {
     bool: "true or false",
@@ -99,9 +102,6 @@ def _most_cells(text: str) -> int:
     return cells
 
 
-_CELL_END = re.compile(r"(?<!\\)\|")
-
-
 def loses_cells(tokens: Iterable[Any], source: str) -> bool:
     """Whether a table in Markdown has cells for which its head has no column: parsers drop them without a word.
 
@@ -120,3 +120,19 @@ def loses_cells(tokens: Iterable[Any], source: str) -> bool:
             if any(cell.strip() for cell in cells[columns + (not cells[0]) :]):
                 return True
     return False
+
+
+def escaped(line: str) -> str:
+    """A line in which nothing means anything to Markdown."""
+    return _SPECIAL.sub(r"\\\1", line)
+
+
+def quoted(text: str) -> str:
+    """A text as a quotation."""
+    return "\n".join(f"> {line}" if line else ">" for line in text.split("\n"))
+
+
+def fence(text: str, language: str = "") -> str:
+    """A text as a block of code, in a fence that is longer than every one within it."""
+    ticks = "`" * max(3, 1 + max((len(run) for run in _TICKS.findall(text)), default=0))
+    return f"{ticks}{language}\n{text.removesuffix(chr(10))}\n{ticks}"

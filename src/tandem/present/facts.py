@@ -11,8 +11,7 @@ import re
 from contextlib import suppress
 from datetime import datetime
 
-from tandem.present.record import Record, record
-from tandem.present.shape import IN_TABLES, OF_NUMBERS, ShownField, kind_of, label_of
+from tandem.present.shape import IN_TABLES, OF_NUMBERS, Record, ShownField, kind_of, label_of, record
 from tandem.present.shapes import SHAPES
 from tandem.present.words import duration
 

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
+from tandem.core.texts import escaped, fence, quoted
 from tandem.core.visible import visible, visible_line
-from tandem.present.markdown import escaped, fence, quoted
 
 Finding = Mapping[str, Any]
 _T = TypeVar("_T")

@@ -2,7 +2,7 @@
 
 `Annotated[str, Field(description="…"), Shown("money", label="spent")]` says both; without it, label and kind come from
 the field's name and type. `make docs` writes those of all answers into `shapes`, so that no renderer has to import the
-answers: `facts` makes rows of them, which the terminal, the pages and the exports draw.
+answers: they read the data as records, of which `facts` makes rows for the terminal, the pages and the exports.
 
     text, block         words; words of several lines
     name                a name of the contract, such as a kind of event, which pages show with blanks
@@ -26,7 +26,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # as in `text`
 if TYPE_CHECKING:
-    from typing import Final
+    from typing import Any, Final
 
 OF_NUMBERS: Final = frozenset({"duration", "money", "percent", "size"})
 """Kinds that a number can have by its name."""
@@ -137,3 +137,32 @@ def kind_of(name: str) -> str | None:
     """The kind of a text or number of that name; None if its name tells none."""
     known = _BY_NAME.get(name)
     return known or next((kind for ending, kind in _BY_ENDING.items() if name.endswith(ending)), None)
+
+
+class Record(dict[str, "Any"]):
+    """A JSON object whose fields are attributes; None for one that it lacks, as types share renderers.
+
+    Objects in it are records, too, and lists are tuples.
+    """
+
+    __slots__ = ()
+
+    def __getattribute__(self, name: str) -> Any:
+        # Before the methods of a dictionary: an answer may call a field `keys`.
+        if super().__contains__(name):
+            return super().__getitem__(name)
+        try:
+            return super().__getattribute__(name)
+        except AttributeError:
+            if name.startswith("_"):
+                raise
+            return None
+
+
+def record(value: Any) -> Any:
+    """JSON values with their objects as records."""
+    if isinstance(value, dict):
+        return Record((name, record(value[name])) for name in value)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType] any JSON value
+    if isinstance(value, list):
+        return tuple(record(inner) for inner in value)  # pyright: ignore[reportUnknownVariableType] any JSON value
+    return value

@@ -22,13 +22,12 @@ from markdown_it import MarkdownIt
 from markupsafe import Markup
 from starlette.responses import Response
 
-from tandem.core.texts import is_too_much_markdown
+from tandem.core.texts import escaped, fence, is_too_much_markdown, quoted
 from tandem.errors import InvalidInput, NotFound
 from tandem.git.changes import origins_of
 from tandem.present.facts import details, given
 from tandem.present.facts import facts as answer_facts
 from tandem.present.findings import BEFORE
-from tandem.present.markdown import escaped, fence, quoted
 from tandem.reviews.answers import DiscussionEntry, EventView, Proposal
 from tandem.reviews.finding_contract import FindingView
 from tandem.web.diffs.code import spelled
