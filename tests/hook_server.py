@@ -17,7 +17,7 @@ import signal
 import sys
 from contextlib import suppress
 
-PRELOADED = ("main", "commit", "judging", "loosening", "record", "refusing", "branches")
+PRELOADED = ("main", "commit", "judging", "loosening", "record", "branches")
 ORDERS = "orders"
 _MOST_DESCRIPTORS = 64
 

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from tandem.git.changes import Change
 from tandem.git.raw import REGULAR
 from tandem.rulings.policy import Facts
-from tandem.rulings.policy_draft import init_text
-from tandem.rulings.policy_file import parse
+from tandem.rulings.policy_file import init_text, parse
 
 FILES = (
     "README.md",

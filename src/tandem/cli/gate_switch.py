@@ -20,7 +20,7 @@ from tandem.core.visible import is_blank
 from tandem.errors import Forbidden, InvalidInput
 from tandem.gate.contract import SIGNER
 from tandem.git.runner import interactively
-from tandem.hooks.refusing import OVERRIDE_VARIABLE
+from tandem.hooks.judging import OVERRIDE_VARIABLE
 from tandem.present.text import Group
 from tandem.rulings import ask, person, state
 from tandem.rulings.next_steps import BY_COMMIT

@@ -24,7 +24,7 @@ from tandem.errors import InvalidInput, NotFound
 from tandem.git.changes import Change
 from tandem.git.raw import ABSENT_MODE, EXECUTABLE, REGULAR
 from tandem.present.text import Group, Text
-from tandem.rulings import git, owners, policy_draft, policy_file, policy_trial, proof
+from tandem.rulings import git, owners, policy_file, policy_trial, proof
 from tandem.rulings.person import family
 from tandem.rulings.policy import (
     AGENT,
@@ -418,7 +418,7 @@ def _draft(place: HookRepository, top: Path) -> str:
         except (OSError, ValueError) as error:
             raise InvalidInput(f"{checks.FILE} cannot be read: {error}", field="path") from error
     has_owners = not set(owners.PLACES).isdisjoint(listed)
-    return policy_draft.init_text(listed, has_codeowners=has_owners, checks=names)
+    return policy_file.init_text(listed, has_codeowners=has_owners, checks=names)
 
 
 def _due(text: str) -> str:

@@ -15,8 +15,7 @@ from functools import cache, partial
 from tandem.core.stand_ins import NamedTuple
 from tandem.core.visible import say, shortened, visible_line
 from tandem.errors import TandemError
-from tandem.hooks.judging import guarded, landing
-from tandem.hooks.refusing import overridden, override_wanted
+from tandem.hooks.judging import guarded, landing, overridden, override_wanted
 from tandem.rulings import git, planning
 from tandem.rulings.ask import GateClient
 from tandem.rulings.broker_errors import Refused, Unreachable

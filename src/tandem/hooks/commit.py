@@ -9,7 +9,7 @@ from tandem.core.visible import say, shortened, visible_line
 from tandem.errors import TandemError
 from tandem.git.runner import Git
 from tandem.hooks import judging
-from tandem.hooks.refusing import overridden, override_wanted
+from tandem.hooks.judging import overridden, override_wanted
 from tandem.rulings import git, message, next_steps, planning
 from tandem.rulings.ask import GateClient
 from tandem.rulings.broker_errors import Refused, Unreachable

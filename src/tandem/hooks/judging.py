@@ -1,4 +1,4 @@
-"""Is everything in a commit approved? Asks git and the broker, and changes nothing."""
+"""Is everything in a commit approved? Asks git and the broker, and changes nothing. Else a person may let it pass."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import shlex
 
 from tandem.core.stand_ins import NamedTuple
+from tandem.core.visible import is_blank
 from tandem.rulings import git, message
 from tandem.rulings.broker_errors import Refused
 from tandem.rulings.ranges import RangeChecker
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from tandem.rulings.state import GateFile
 
 _MOMENT_SECONDS = 2
+
+OVERRIDE_VARIABLE = "TANDEM_OVERRIDE"
+"""Holds the reason of a person who overrides the gate."""
 
 
 class CommitDecision(NamedTuple):
@@ -203,3 +207,19 @@ def landing(gate: GateFile, commit: str, onto: str | None, *options: str) -> str
         return None
     base = ["--onto", onto] if onto != gate.branches[0] else []
     return shlex.join(["tandem", "land", name, *base, *options])
+
+
+def override_wanted() -> str | None:
+    """The reason of the person who wants to override; None without one."""
+    why = os.environ.get(OVERRIDE_VARIABLE, "").strip()
+    return None if is_blank(why) else why
+
+
+def overridden(
+    gate: GateFile, why: str, reasons: Sequence[str], changes: list[Change], branch: str | None
+) -> str | None:
+    """Ask the person at the terminal, as `override.asked` does, which see."""
+    # What seals the person's answer takes longer to import than a hook to judge.
+    from tandem.rulings import override
+
+    return override.asked(gate, why, reasons, changes, branch)
