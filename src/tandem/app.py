@@ -39,7 +39,7 @@ from tandem.pool.runs import PoolReviews
 from tandem.projects.mirrors import FOLDER as MIRRORS
 from tandem.projects.mirrors import MirrorSettings
 from tandem.projects.registry import Projects
-from tandem.retention.queries import newest_removed
+from tandem.retention import newest_removed
 from tandem.reviews import queries as reviews
 from tandem.reviews.context import Services
 from tandem.rulings import proof

@@ -15,7 +15,7 @@ from textual.pilot import Pilot
 from textual.widgets import OptionList
 
 from tandem.cli.connection_options import ConnectionOptions
-from tandem.cli.review_screen.application import ReviewApp
+from tandem.cli.review_screen import ReviewApp
 from tandem.cli.review_screen.desk import ScreenClient
 from tandem.client import TandemClient
 from tandem.reviews.answers import ReviewStatus

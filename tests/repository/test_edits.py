@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tandem.errors import ConfigInvalid
-from tandem.setup.edits.changes import Edit, diff, plan
+from tandem.setup.edits import Edit, diff, plan
 from tandem.setup.edits.edit import MarkedBlock, TomlTable
 from tandem.setup.edits.json_edits import JsonItems, JsonMember
 from tests.commandline import git

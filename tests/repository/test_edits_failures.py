@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tandem.errors import ConfigInvalid, Unavailable
-from tandem.setup.edits.changes import install, plan
+from tandem.setup.edits import install, plan
 from tests.repository.trees import Tree
 
 

@@ -10,7 +10,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from tandem.errors import ConfigInvalid
-from tandem.setup.edits.changes import Edit, FileRecord, edited
+from tandem.setup.edits import Edit, FileRecord, edited
 from tandem.setup.edits.edit import MarkedBlock, TomlTable
 from tandem.setup.edits.json_edits import JsonItems, JsonMember
 from tests.repository.documents import jsonc, markdown, plain, tables, toml

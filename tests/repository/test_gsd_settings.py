@@ -14,8 +14,8 @@ import pytest
 from tandem.gsd.settings import MANIFEST, OWNER
 from tandem.rulings import planning
 from tandem.rulings.trust import OWN_KEYS
-from tandem.setup.edits.changes import Manifest, plan
-from tandem.setup.edits.changes import install as install_edits
+from tandem.setup.edits import Manifest, plan
+from tandem.setup.edits import install as install_edits
 from tandem.setup.edits.json_edits import JsonMember
 from tests.commandline import Ended, Inside, git, repository
 from tests.repository.gsd_package import NEWEST, install, package, tools

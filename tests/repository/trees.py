@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tandem.setup.edits.changes import Edit, Manifest, install, plan
+from tandem.setup.edits import Edit, Manifest, install, plan
 from tandem.setup.edits.edit import MarkedBlock, TomlTable, WholeFile
 from tandem.setup.edits.json_edits import JsonItems, JsonMember
 

@@ -24,7 +24,7 @@ from tandem.cli.declared import Argument, Misused, Option
 from tandem.cli.render.cycles import history, key_files, keys, payloads, unseen
 from tandem.cli.render.parts import copied, facts
 from tandem.cli.terminal import EnvelopeOption, Exit, progress, say, show, show_data, tell
-from tandem.client.session import read_envelope
+from tandem.client import read_envelope
 from tandem.core import platforms
 from tandem.core.atomic_dirs import write_whole
 from tandem.core.files import write_atomically, write_new

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from tandem import data
 from tandem.audit import audit
 from tandem.cli.broker import DataDirOption
 from tandem.cli.connection_options import JsonOption
@@ -19,7 +20,6 @@ from tandem.cli.render.parts import plain
 from tandem.cli.terminal import Exit, progress, say, tell
 from tandem.core.scratch import ScratchFolder, sweep
 from tandem.core.secret_key import Tokens, find
-from tandem.data import copies
 from tandem.present.text import Group, Text
 from tandem.schema import UNCHANGED
 from tandem.settings.config import Settings, load_settings, masked
@@ -28,7 +28,7 @@ from tandem.store.log import HELP, Record
 
 if TYPE_CHECKING:
     from tandem.audit.audit import AuditReport
-    from tandem.data.copies import Copied
+    from tandem.data import Copied
 
 _STANDARD = "-"
 
@@ -66,7 +66,7 @@ async def backup(
     """
     settings = options.settings()
     with _progress() as told:
-        copied = await copies.back_up(settings, file, compress=True, verify=options.verify, told=told)
+        copied = await data.back_up(settings, file, compress=True, verify=options.verify, told=told)
     if not options.as_json:
         say(f"Not in it: the secret key ({settings.secret_key}), archives of cycles ({settings.archives}), logs.")
     return _told(copied, f"backed up to {file}", {"file": str(file), "bytes": file.stat().st_size}, options)
@@ -95,7 +95,7 @@ async def export(
     settings = options.settings()
     with _spool(file) as spool:
         with _progress() as told:
-            copied = await copies.back_up(settings, spool, compress=False, verify=options.verify, told=told)
+            copied = await data.back_up(settings, spool, compress=False, verify=options.verify, told=told)
         if str(file) == _STANDARD:
             with spool.open("rb") as stream:
                 shutil.copyfileobj(stream, sys.stdout.buffer)
@@ -135,7 +135,7 @@ async def copy(
     settings = options.settings()
     target = load_settings({"data_dir": options.data_dir, "database_url": to}).settings
     with _progress() as told:
-        copied = await copies.copy(settings, target, verify=options.verify, told=told)
+        copied = await data.copy(settings, target, verify=options.verify, told=told)
     shown = masked("database_url", target.database)
     return _told(copied, f"copied to {shown}", {"database": shown}, options)
 
@@ -143,7 +143,7 @@ async def copy(
 async def _restore(file: Path, name: str, options: DataOptions, *, replace: bool) -> Exit:
     settings = options.settings()
     with _progress() as told:
-        copied = await copies.restore(settings, file, name, replace=replace, verify=options.verify, told=told)
+        copied = await data.restore(settings, file, name, replace=replace, verify=options.verify, told=told)
     database = masked("database_url", settings.database)
     aside = str(copied.set_aside) if copied.set_aside else None
     if aside and not options.as_json:
@@ -158,14 +158,14 @@ def _told(copied: Copied, what: str, facts: Mapping[str, object], options: DataO
     checked = f", {report.events} events verified" if report else ", not verified"
     shown = Text.assemble((what.partition(" ")[0], "bold green"), plain(f" {what.partition(' ')[2]}"))
     shown.append(f"  {copied.header.rows} rows{checked}")
-    data = {
+    said = {
         **{name: value for name, value in asdict(copied.header).items() if name != "ddl"},
         **facts,
         "verified": report is not None,
         "events": report.events if report else None,
         "notes": report.notes if report else [],
     }
-    return tell(data, shown, as_json=options.as_json)
+    return tell(said, shown, as_json=options.as_json)
 
 
 @contextmanager
@@ -218,7 +218,7 @@ async def verified(
         Unavailable: It cannot be reached.
         ConfigInvalid: It is not of this version of Tandem.
     """
-    copies.refuse_missing(settings.database)
+    data.refuse_missing(settings.database)
     key = find(settings.secret_key)
     record = Record(settings.data_dir, masked("database_url", settings.database))
     return await audit.verify(

@@ -20,9 +20,9 @@ from tandem.cli.declared import Argument, Misused, Option, without
 from tandem.cli.render.parts import block, plain
 from tandem.cli.terminal import Exit, progress, say, tell
 from tandem.client import TandemClient
+from tandem.gsd.steps import StepRun, without_network
 from tandem.gsd.steps.outcomes import StepResult, StepWord
 from tandem.gsd.steps.situation import StepRequest, look
-from tandem.gsd.steps.steps import StepRun, without_network
 from tandem.gsd.steps.subjects import ROLES, stated
 from tandem.present.text import Text, Whole
 from tandem.rulings.person import answer_seconds, wait_seconds

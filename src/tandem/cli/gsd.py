@@ -20,7 +20,7 @@ from tandem.rulings import planning, trust
 from tandem.settings.config import load_settings, user_file
 from tandem.setup import trust as trusting
 from tandem.setup.clients import home_folder
-from tandem.setup.edits.changes import diff, install
+from tandem.setup.edits import diff, install
 
 
 def overlay(

@@ -26,7 +26,7 @@ from tandem.rulings.state import COMMITS, COMMITS_WORDS
 from tandem.setup import gate_switch
 from tandem.setup.background import find_broker, reach_broker
 from tandem.setup.clients import NAMES, home_folder
-from tandem.setup.edits.changes import FileChange, diff
+from tandem.setup.edits import FileChange, diff
 from tandem.setup.init import OWNER, Done, InitOptions, SetupPlan, clean, plan_init, plan_uninit, set_up, take_back
 from tandem.setup.registration import registered_as
 

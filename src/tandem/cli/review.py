@@ -74,7 +74,7 @@ async def screen(
         )
     # Late: nothing else needs Textual, which takes longer to import than most commands take, and is an extra.
     try:
-        from tandem.cli.review_screen.application import open_screen  # see above
+        from tandem.cli.review_screen import open_screen  # see above
     except ImportError as exc:
         raise Unavailable(
             "The terminal screen needs a library that is not installed. Install it with:"

@@ -22,7 +22,7 @@ from tandem.bridge.location import find_data_dir
 from tandem.core.stand_ins import hex_digest
 from tandem.errors import ConfigInvalid, TandemError
 from tandem.rulings import overlays
-from tandem.setup.edits.changes import FileChange, FilePlan, Manifest, install
+from tandem.setup.edits import FileChange, FilePlan, Manifest, install
 from tandem.setup.edits.edit import content_of, located
 from tandem.setup.finding import DoctorContext, Finding, note, ok, problem
 from tandem.setup.teaching import SERVER

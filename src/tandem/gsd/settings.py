@@ -14,7 +14,7 @@ from typing import Any, Final
 from tandem.errors import ConfigInvalid, InvalidInput
 from tandem.rulings import planning, state, trust
 from tandem.setup.clients import says
-from tandem.setup.edits.changes import Edit, FileChange, FilePlan, Manifest, plan
+from tandem.setup.edits import Edit, FileChange, FilePlan, Manifest, plan
 from tandem.setup.edits.edit import at, content_of, located, unusable
 from tandem.setup.edits.json_edits import JsonItems, JsonMember, JsonText
 

@@ -9,7 +9,7 @@ from collections.abc import Coroutine
 from tandem.access import queries as access
 from tandem.core.clock import MICROSECONDS
 from tandem.cycles import sessions
-from tandem.retention.removal import Place, remove_contents
+from tandem.retention import Place, remove_contents
 from tandem.reviews import claims
 from tandem.reviews.context import Services
 from tandem.store import events, log

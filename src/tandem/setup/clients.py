@@ -19,7 +19,7 @@ from typing import Any, Final, Literal
 
 from tandem.errors import ConfigInvalid, InvalidInput
 from tandem.setup import teaching
-from tandem.setup.edits.changes import Edit
+from tandem.setup.edits import Edit
 from tandem.setup.edits.edit import MarkedBlock, TomlTable, WholeFile, at, content_of
 from tandem.setup.edits.json_edits import JsonItems, JsonMember, JsonText
 from tandem.setup.fresh_machine import run_program, unseen_in_login_shells

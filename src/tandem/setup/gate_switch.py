@@ -33,7 +33,7 @@ from tandem.rulings import ask, git, pending, proof, state
 from tandem.rulings.state import GateFile, HookRepository
 from tandem.setup import githooks, hook_scripts, registration
 from tandem.setup.background import data_dirs_of, look
-from tandem.setup.edits.changes import way_out
+from tandem.setup.edits import way_out
 from tandem.setup.githooks import Installed
 from tandem.setup.registration import Call, registered_as, switch
 

@@ -41,7 +41,7 @@ from tandem.setup.clients import (
     refuse_unknown,
     setup_for,
 )
-from tandem.setup.edits.changes import Edit, FileChange, FilePlan, Manifest, edited, install, plan, sweep
+from tandem.setup.edits import Edit, FileChange, FilePlan, Manifest, edited, install, plan, sweep
 from tandem.setup.edits.edit import content_of, located
 from tandem.setup.fresh_machine import identity_problem
 from tandem.setup.gate_status import gate_status

@@ -43,7 +43,7 @@ from tandem.cli import persons
 from tandem.cli.review_screen import texts
 from tandem.cli.review_screen.desk import ScreenClient, ScreenDraft, WaitResult
 from tandem.cli.review_screen.keyboard import chord, help_text
-from tandem.client.session import Unreachable
+from tandem.client import Unreachable
 from tandem.core.visible import is_blank, visible
 from tandem.errors import InvalidInput, TandemError
 from tandem.reviews.finding_rules import CATEGORIES

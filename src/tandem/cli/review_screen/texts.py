@@ -21,7 +21,7 @@ from tandem.cli.render import checks
 from tandem.cli.render.parts import STYLES, ago
 from tandem.cli.review_screen.desk import LoadedReview
 from tandem.cli.review_screen.keyboard import bindings
-from tandem.client.session import Unreachable
+from tandem.client import Unreachable
 from tandem.core.texts import loses_cells
 from tandem.core.visible import visible, visible_line
 from tandem.errors import OpenFindings, TandemError

@@ -34,7 +34,7 @@ from tandem.setup.clients import (
     says,
     version_of,
 )
-from tandem.setup.edits.changes import install
+from tandem.setup.edits import install
 from tandem.setup.edits.edit import TomlTable
 from tandem.setup.edits.json_edits import JsonMember
 from tandem.setup.finding import DoctorContext, Finding, note, ok, problem, skipped
