@@ -68,7 +68,7 @@ PRELOADED = (
     "tandem.pool.reviewers.wsl",
     "tandem.rulings.override",
     "tandem.server.mcp.server",
-    "tandem.setup.hook_scripts",
+    "tandem.setup.githooks",
     "tandem.store.postgres",
     "tandem.web.site",
     "anyio._backends._asyncio",
@@ -116,7 +116,7 @@ def main() -> None:
     prepare()
     if (python := os.environ.get("FORKED_HOOKS")) is not None:
         # As the process of the tests writes them: see `tests/forked_hooks.py`.
-        sys.modules["tandem.setup.hook_scripts"].__dict__["sys"] = SimpleNamespace(executable=python)
+        sys.modules["tandem.setup.githooks"].__dict__["sys"] = SimpleNamespace(executable=python)
     # Keys of roles are hashed as always, but not slowly: `tests/test_tokens.py` insists on the real parameters.
     sys.modules["tandem.core.secret_key"].__dict__["_COST"] = 2
     # Collecting would write to pages that parent and children share.

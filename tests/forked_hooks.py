@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tandem.setup import hook_scripts
+from tandem.setup import githooks
 from tests.hook_server import ORDERS
 
 VARIABLE = "FORKED_HOOKS"
@@ -53,9 +53,9 @@ def forked_hooks(folder: Path) -> Generator[None]:
     python.chmod(0o755)
     os.mkfifo(folder / ORDERS)
     server = Path(__file__).with_name("hook_server.py")
-    command = [sys.executable, "-I", "-S", str(server), str(folder), hook_scripts.SOURCE.as_posix()]
+    command = [sys.executable, "-I", "-S", str(server), str(folder), githooks.SOURCE.as_posix()]
     with subprocess.Popen(command, stdin=subprocess.PIPE) as process, pytest.MonkeyPatch.context() as patch:
         patch.setenv(VARIABLE, str(python))
-        patch.setattr(hook_scripts, "sys", SimpleNamespace(executable=str(python)))
+        patch.setattr(githooks, "sys", SimpleNamespace(executable=str(python)))
         yield
         process.communicate()

@@ -24,8 +24,8 @@ from rich.markup import escape
 from tandem.bridge.credentials import LOCK_VARIABLE, SESSION_VARIABLE
 from tandem.cli.connection_options import COMMON_PANEL, PROJECT_HELP, ConnectionOptions, TimeoutOption, WaitOption
 from tandem.cli.declared import ARGUMENT_SUFFIX, Argument, Command, Option, Parameter
+from tandem.cli.terminal import in_commands
 from tandem.cli.tree import OPERATION, OPERATIONS, SUBGROUPS, TREE, Noun
-from tandem.cli.wording import in_commands
 from tandem.contract.operation import Operation
 from tandem.contract.request import StatusName
 from tandem.reviews.rules import Category, Priority, Side

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tandem.rulings import overlays
+from tandem.rulings import planning
 from tests.commandline import Ended, Inside, git
 from tests.repository.gsd_package import NEWEST, files, install, timeless, versions
 
@@ -99,7 +99,7 @@ def test_every_version_is_as_stock_after_the_overlay_was_taken_out(home: Home, v
     assert files(home.folder) == with_overlay
     assert home.run("--remove").status == 0
     assert files(home.folder) == stock
-    assert not (home.data_dir / overlays.FILE).exists()
+    assert not (home.data_dir / planning.OVERLAY_FILE).exists()
 
 
 @pytest.mark.parametrize("place", [("claude", "user"), ("codex", "user"), ("gemini", "user")])
@@ -113,11 +113,11 @@ def test_gsds_updater_sees_no_patch_and_a_refresh_puts_it_in_again(home: Home, p
         said = install(version, *place, home.folder)
         assert "locally modified" not in said
         assert not (folder / "gsd-local-patches").exists()
-        assert overlays.outdated(str(home.data_dir)) == [str(folder)]
+        assert planning.outdated_overlays(str(home.data_dir)) == [str(folder)]
         [refreshed] = home.overlay("--refresh")
         assert refreshed["version"] == version
         assert refreshed["missing"] == []
-        assert overlays.outdated(str(home.data_dir)) == []
+        assert planning.outdated_overlays(str(home.data_dir)) == []
         assert lists_true_hashes(folder)
     home.overlay("--remove")
     after = timeless(files(home.folder))
@@ -296,7 +296,7 @@ def test_a_dry_run_shows_a_diff_that_git_applies_and_changes_nothing(stocked: Ho
 def test_another_data_folder_takes_it_out_as_well(stocked: Home) -> None:
     stock = files(stocked.folder)
     stocked.overlay()
-    (stocked.data_dir / overlays.FILE).unlink()
+    (stocked.data_dir / planning.OVERLAY_FILE).unlink()
     stocked.overlay("--remove")
     assert files(stocked.folder) == stock
 

@@ -10,7 +10,7 @@ from tandem.bridge.project import owner, top_level
 from tandem.bridge.session import Session
 from tandem.cli.declared import Misused, Option
 from tandem.cli.persons import caller
-from tandem.cli.wording import nearest
+from tandem.cli.terminal import nearest
 from tandem.errors import Forbidden, InvalidInput
 from tandem.git.place import HookRepository, find_repository, linked_worktrees, unusable
 from tandem.rulings.ask import location_of

@@ -22,7 +22,7 @@ from typer.main import get_group
 
 from tandem.bridge.operations import OPERATIONS
 from tandem.bridge.session import data_of
-from tandem.cli import wording
+from tandem.cli import terminal
 from tandem.cli.connection_options import ConnectionOptions
 from tandem.cli.declared import Argument, Command, Misused, Parameter
 from tandem.cli.execution import carry_out
@@ -358,7 +358,7 @@ def show_usage_error(error: Any, *, as_json: bool) -> Exit:
         # A group without a command: its message is the help.
         sys.stderr.write(f"{error.message}\n")
         return Exit.USAGE
-    message, context = wording.of_usage(error), getattr(error, "ctx", None)
+    message, context = terminal.usage_in_commands(error), getattr(error, "ctx", None)
     usage = {} if context is None else {"usage": context.get_usage().removeprefix("Usage: ")}
     if as_json:
         refusal = {"code": InvalidInput.code, "message": message, "details": usage, "retryable": False}

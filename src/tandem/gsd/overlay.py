@@ -21,7 +21,7 @@ from typing import Any, Final, Literal, NamedTuple, cast
 from tandem.bridge.location import find_data_dir
 from tandem.core.stand_ins import hex_digest
 from tandem.errors import ConfigInvalid, TandemError
-from tandem.rulings import overlays
+from tandem.rulings import planning
 from tandem.setup.edits import FileChange, FilePlan, Manifest, install
 from tandem.setup.edits.edit import content_of, located
 from tandem.setup.finding import DoctorContext, Finding, note, ok, problem
@@ -159,7 +159,7 @@ def find(top: Path | None, environment: Mapping[str, str], home: Path) -> list[I
             places.append(("project", top / f".{client}"))
         for scope, place in places:
             folder = Path(os.path.realpath(place))
-            version = overlays.gsd_version(str(folder))
+            version = planning.gsd_version(str(folder))
             if version is not None:
                 found.setdefault(folder, Install(client, scope, folder, version))
     return list(found.values())
@@ -230,10 +230,10 @@ class Overlays:
             ConfigInvalid: It cannot be read.
         """
         self._data_dir = data_dir
-        self._path = data_dir / overlays.FILE
+        self._path = data_dir / planning.OVERLAY_FILE
         self._loaded = content_of(self._path)
         try:
-            self._stored = overlays.read(self._loaded) if self._loaded is not None else {}
+            self._stored = planning.read_overlays(self._loaded) if self._loaded is not None else {}
         except ValueError as error:
             raise ConfigInvalid(
                 f"{self._path} cannot be used: {error}. Remove it, then run 'tandem gsd overlay' again.",
@@ -244,7 +244,7 @@ class Overlays:
         """The installations with the overlay that are still there."""
         found: list[Install] = []
         for folder, facts in self._stored.items():
-            version = overlays.gsd_version(folder)
+            version = planning.gsd_version(folder)
             client = next((one for one in Client if one == facts.get("client")), None)
             if version is not None and client is not None:
                 scope = "project" if facts.get("scope") == "project" else "user"
@@ -276,16 +276,16 @@ class Overlays:
 
     def forget_missing(self) -> None:
         """Forget the installations that are gone."""
-        gone = [folder for folder in self._stored if overlays.gsd_version(folder) is None]
+        gone = [folder for folder in self._stored if planning.gsd_version(folder) is None]
         for folder in gone:
             del self._stored[folder]
         if gone:
             self._write([], self._data_dir)
 
     def _write(self, changes: Iterable[FileChange], tree: Path) -> None:
-        document = {"version": overlays.VERSION, "installs": self._stored}
+        document = {"version": planning.OVERLAY_VERSION, "installs": self._stored}
         after = json.dumps(document, indent=1).encode() + b"\n" if self._stored else None
-        store = FileChange(self._path, overlays.FILE, overlays.FILE, self._loaded, after)
+        store = FileChange(self._path, planning.OVERLAY_FILE, planning.OVERLAY_FILE, self._loaded, after)
         manifest = Manifest(self._data_dir / "gsd-overlay.manifest", tree)
         # The record comes first: after a crash in the middle, the same command finishes the work.
         install(FilePlan(manifest, tuple(one for one in (store, *changes) if one.alters)))

@@ -11,7 +11,7 @@ import sys
 
 from tandem.errors import TandemError
 from tandem.hooks import turn
-from tandem.rulings import liveness, overlays, pending, planning, state
+from tandem.rulings import liveness, pending, planning, state
 from tandem.rulings.ask import GateClient
 from tandem.rulings.broker_errors import Refused, Unreachable
 from tandem.rulings.state import COMMITS_WORDS, REVIEWED
@@ -92,7 +92,7 @@ def _standing(gate: GateFile, arguments: Sequence[str]) -> str:
 
 def _refreshed(data_dir: str | None) -> str | None:
     """Have the overlay put back where GSD was updated; the changes in words, if there are any."""
-    folders = overlays.outdated(data_dir) if data_dir is not None else []
+    folders = planning.outdated_overlays(data_dir) if data_dir is not None else []
     if not folders:
         return None
     # An update of GSD is rare, and this imports what starts processes.

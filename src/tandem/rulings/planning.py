@@ -1,8 +1,9 @@
-"""Tandem's settings among GSD's: what `.planning/config.json` says, read locally and without running anything.
+"""Tandem's settings among GSD's, and where GSD's commands point to us: read locally and without running anything.
 
-The file is that of the main working tree, also for a linked one and for folders inside: a working tree that an agent
-was given may lack it, or hold an older one. `.planning/workstreams/<name>/config.json` of the active workstream is
-merged over it. These files may loosen only where a person has trusted them (`rulings/trust.py`).
+The settings are in `.planning/config.json` of the main working tree, also for a linked one and for folders inside: a
+working tree that an agent was given may lack it, or hold an older one. `.planning/workstreams/<name>/config.json` of
+the active workstream is merged over it. These files may loosen only where a person has trusted them
+(`rulings/trust.py`). Where pointers were put into GSD's commands, `tandem gsd overlay` has written down.
 """
 
 from __future__ import annotations
@@ -72,6 +73,12 @@ _SESSIONS = (
     "TMUX_PANE",
     "ZELLIJ_SESSION_NAME",
 )
+
+OVERLAY_FILE = "gsd-overlay.json"
+"""In the data folder."""
+
+OVERLAY_VERSION = 1
+_GSD_VERSION_FILE = os.path.join("get-shit-done", "VERSION")
 
 
 class PlanningFile(NamedTuple):
@@ -330,3 +337,40 @@ def disabled_answer(arguments: Sequence[str]) -> str | None:
         # Whether a gate refuses is unknown; the whole command says so.
         return None
     return f"{DISABLED_WORD}\nreason: {DISABLED_REASON}\n- {GO_ON}\n"
+
+
+def outdated_overlays(data_dir: str) -> list[str]:
+    """The folders whose GSD has another version than when the overlay was put in; `tandem gsd overlay --refresh`."""
+    try:
+        with open(os.path.join(data_dir, OVERLAY_FILE), "rb") as stream:
+            stored = read_overlays(stream.read())
+    except (OSError, ValueError):
+        return []
+    return [folder for folder, facts in stored.items() if gsd_version(folder) not in {None, facts.get("version")}]
+
+
+def read_overlays(content: bytes) -> dict[str, dict[str, Any]]:
+    """The record of each installation, by its folder.
+
+    Raises:
+        ValueError: It cannot be understood.
+    """
+    try:
+        document: Any = json.loads(content)
+        if document["version"] != OVERLAY_VERSION:
+            raise ValueError("it was written by another version of Tandem")
+        stored: Any = document["installs"]
+        if not all(isinstance(facts["files"], dict) for facts in stored.values()):
+            raise ValueError("it has files that are none")
+    except (KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(f"it is damaged ({type(error).__name__})") from error
+    return cast("dict[str, dict[str, Any]]", stored)
+
+
+def gsd_version(folder: str) -> str | None:
+    """The version of GSD that a client's folder has; None if it has none."""
+    try:
+        with open(os.path.join(folder, _GSD_VERSION_FILE), encoding="utf-8", errors="replace") as stream:
+            return stream.read(100).strip() or None
+    except OSError:
+        return None

@@ -31,7 +31,7 @@ from tandem.git.place import linked_worktrees, main_worktree
 from tandem.git.runner import GitFailed
 from tandem.rulings import ask, git, pending, proof, state
 from tandem.rulings.state import GateFile, HookRepository
-from tandem.setup import githooks, hook_scripts, registration
+from tandem.setup import githooks, registration
 from tandem.setup.background import data_dirs_of, look
 from tandem.setup.edits import way_out
 from tandem.setup.githooks import Installed
@@ -514,7 +514,7 @@ def new_gate(place: HookRepository, project: str, wish: GateOptions, installed: 
         "sign": wish.sign is True,
         "commits": wish.commits or state.FREE,
         "python": sys.executable,
-        "source": str(hook_scripts.SOURCE),
+        "source": str(githooks.SOURCE),
         "hooks": installed.facts() if installed else {},
     }
     return GateFile(place, facts)

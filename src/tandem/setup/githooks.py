@@ -1,5 +1,8 @@
 """Installing the gate's hooks in a repository, beside those that are there, and taking exactly them away again.
 
+Their scripts are for the POSIX shell, which git brings along on Windows. Each calls the hook that was there before,
+then the gate; what need not start Python does not.
+
 Without `core.hooksPath` they are put into git's own hook folder, and each hook that was there is moved aside and
 called first. With it (husky, a folder for all repositories) a folder of our own takes its place, whose scripts call the
 hooks of the former one where they are. The setting itself stays as it is: a file included behind it wins, so that
@@ -12,9 +15,15 @@ sets its own.
 
 from __future__ import annotations
 
+#
+# They are for the POSIX shell, which git brings along on Windows. Each calls the hook that was there before, then the
+# gate; what need not start Python does not.
+#
 import os
+import re
 import shlex
 import stat
+import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -24,9 +33,8 @@ from tandem.bridge.location import find_data_dir
 from tandem.core.files import remove_if_empty, write_atomically
 from tandem.errors import ConfigInvalid
 from tandem.rulings import liveness
-from tandem.rulings.liveness import HUSKY, INCLUDED, PRE_COMMIT, UNMOVED, HooksPath
-from tandem.rulings.state import FREE, HookRepository
-from tandem.setup.hook_scripts import EVERY, ON_SERVER, OTHERS, OURS, TELLING, Setting, script
+from tandem.rulings.liveness import HUSKY, INCLUDED, MARK, PRE_COMMIT, UNMOVED, HooksPath
+from tandem.rulings.state import FREE, JUDGED, REVIEWED, HookRepository
 
 _INCLUDE = f"[include]\n\tpath = tandem/{INCLUDED}\n"
 _STAND_BY = f"[include]\n\tpath = ../{HUSKY}/../../.git/tandem/{INCLUDED}\n"
@@ -48,6 +56,86 @@ hook=$common/tandem/hooks/${0##*/}
 [ -x "$hook" ] || exit 0
 exec "$hook" "$@"
 """
+
+_GATES = ("prepare-commit-msg", "reference-transaction", "pre-push")
+"""Hooks that can refuse."""
+
+_RECORDERS = ("post-commit", "post-rewrite")
+"""Hooks that record a change after it."""
+
+_OURS = (*_GATES, *_RECORDERS)
+
+_ON_SERVER = ("pre-receive",)
+"""What a bare repository gets, which others push to; it refuses as well."""
+
+_COMMITS, _TRANSACTIONS = "prepare-commit-msg", "reference-transaction"
+_READERS = (_TRANSACTIONS, "pre-push", "post-rewrite", *_ON_SERVER)
+"""Those of ours that git tells something on standard input."""
+
+_OTHERS = (
+    "applypatch-msg",
+    "commit-msg",
+    "post-applypatch",
+    "post-checkout",
+    "post-index-change",
+    "post-merge",
+    "post-receive",
+    "post-update",
+    "pre-applypatch",
+    "pre-auto-gc",
+    "pre-commit",
+    "pre-merge-commit",
+    "pre-rebase",
+    "pre-receive",
+    "sendemail-validate",
+    "update",
+)
+"""Every other hook of git whose mere presence changes nothing."""
+
+_TELLING = ("proc-receive", "push-to-checkout")
+"""Hooks by whose presence git does something else: passed on only where there was one."""
+
+EVERY = (*_OURS, *_OTHERS, *_TELLING)
+
+SOURCE = Path(__file__).resolve().parents[2]
+"""The folder that has the package."""
+
+_TEMPLATE = Path(__file__).with_name("hook.sh")
+
+_PROGRAM = """\
+import sys
+sys.path.insert(0, {source!r})
+try:
+    from tandem.hooks.main import main
+except ImportError:
+    sys.exit("tandem: {refused}Tandem is no longer at " + {source!r} + ". {remedy}")
+main(commits={commits!r})"""
+_REMEDY = "Install it again, then run '{on}'; or take the hooks away that say so in {folder}."
+
+
+@dataclass(frozen=True, slots=True)
+class _Setting:
+    """What all scripts of one installation have in common.
+
+    Attributes:
+        branches: The base branches.
+        folder: Where the scripts are, for the person who must take them away without Tandem.
+        tandem: Tandem's folder of the git folder, as seen from the script's own.
+        hooks: Those that do more than to call the former hook.
+        on: The command that installs them, and installs them again.
+        off: The command that takes them away.
+        commits: What the gate makes of commits on other branches; no file loosens that afterwards.
+        free_at: Where GSD's settings are, if other branches are free without them; else None.
+    """
+
+    branches: tuple[str, ...]
+    folder: str
+    tandem: str
+    hooks: tuple[str, ...] = _OURS
+    on: str = "tandem gate on"
+    off: str = "tandem gate off"
+    commits: str = REVIEWED
+    free_at: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +232,7 @@ def install(place: HookRepository, branches: tuple[str, ...], commits: str) -> I
     made = previous is not None or not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     free_at = Path(place.settings_root).as_posix() if commits == FREE else None
-    setting = Setting(branches, str(folder), tandem, commits=commits, free_at=free_at)
+    setting = _Setting(branches, str(folder), tandem, commits=commits, free_at=free_at)
     if previous is None:
         return _install_beside(place, folder, setting, made=made)
     return _install_before(place, folder, setting, previous, made=made)
@@ -168,7 +256,7 @@ def install_on_server(place: HookRepository, branches: tuple[str, ...]) -> Insta
     made = not folder.exists()
     folder.mkdir(exist_ok=True)
     off = "tandem gate server-hook --remove"
-    setting = Setting(branches, str(folder), "../tandem", ON_SERVER, "tandem gate server-hook", off)
+    setting = _Setting(branches, str(folder), "../tandem", _ON_SERVER, "tandem gate server-hook", off)
     return _install_beside(place, folder, setting, made=made)
 
 
@@ -197,13 +285,13 @@ def found(place: HookRepository) -> Installed:
     if block == _INCLUDE:
         return Installed(str(Path(place.folder, "hooks")), None, {}, block, made_directory=True)
     aside = Path(place.folder, "chained")
-    chained = {name: str(aside / name) for name in (*OURS, *ON_SERVER) if os.path.lexists(aside / name)}
+    chained = {name: str(aside / name) for name in (*_OURS, *_ON_SERVER) if os.path.lexists(aside / name)}
     return Installed(str(Path(place.common_dir, "hooks")), None, chained, block)
 
 
 def is_installed(installed: Installed) -> bool:
     """Whether any of our scripts is where it was put."""
-    return any(_is_our_file(Path(installed.directory, name)) for name in OURS)
+    return any(_is_our_file(Path(installed.directory, name)) for name in _OURS)
 
 
 def _block(place: HookRepository) -> str:
@@ -212,7 +300,7 @@ def _block(place: HookRepository) -> str:
     return next((block for block in _BLOCKS if block.encode() in text), "")
 
 
-def _install_beside(place: HookRepository, folder: Path, setting: Setting, *, made: bool) -> Installed:
+def _install_beside(place: HookRepository, folder: Path, setting: _Setting, *, made: bool) -> Installed:
     """In git's own hook folder."""
     aside = Path(place.folder, "chained")
     chained: dict[str, str] = {}
@@ -222,7 +310,7 @@ def _install_beside(place: HookRepository, folder: Path, setting: Setting, *, ma
             for backup in _backups(folder / name):
                 _drop_ours(backup)
             word = _set_aside(folder / name, aside / name, chained)
-            write_atomically(folder / name, script(name, setting, word), mode=_EXECUTABLE)
+            write_atomically(folder / name, _script(name, setting, word), mode=_EXECUTABLE)
         _ensure_alive(place, installed, setting.hooks)
     except BaseException:
         remove(place, installed)
@@ -250,7 +338,7 @@ def _set_aside(former: Path, aside: Path, chained: dict[str, str]) -> str:
     return word
 
 
-def _stand_by(place: HookRepository, setting: Setting) -> str:
+def _stand_by(place: HookRepository, setting: _Setting) -> str:
     """Prepare for husky; returns the text put into the repository's configuration, empty if there is none."""
     common = Path(place.common_dir)
     # Windows removes `..` before it checks that the folder in front of it exists.
@@ -261,7 +349,7 @@ def _stand_by(place: HookRepository, setting: Setting) -> str:
     return _make_ready(place, replace(setting, folder=str(own), tandem=".."), HUSKY, _STAND_BY)
 
 
-def _install_before(place: HookRepository, folder: Path, setting: Setting, previous: str, *, made: bool) -> Installed:
+def _install_before(place: HookRepository, folder: Path, setting: _Setting, previous: str, *, made: bool) -> Installed:
     """In a folder of our own that takes the place of the one that is set."""
     installed = Installed(str(folder), previous, {}, _make_ready(place, setting, previous, _INCLUDE), made)
     try:
@@ -272,7 +360,7 @@ def _install_before(place: HookRepository, folder: Path, setting: Setting, previ
     return installed
 
 
-def _make_ready(place: HookRepository, setting: Setting, previous: str, block: str) -> str:
+def _make_ready(place: HookRepository, setting: _Setting, previous: str, block: str) -> str:
     """Write scripts that call the hooks of another folder, and the file that git includes; the appended text."""
     folder, former = Path(setting.folder), Path(place.top or place.git_dir, previous)
     unmoved, moved = Path(place.folder, UNMOVED), Path(find_data_dir(), _MOVED)
@@ -281,12 +369,12 @@ def _make_ready(place: HookRepository, setting: Setting, previous: str, block: s
     Path(place.folder, INCLUDED).write_bytes(_hooks_path(moved) + inner.encode())
     try:
         moved.mkdir(parents=True, exist_ok=True)
-        for name in (*OURS, *OTHERS):
+        for name in (*_OURS, *_OTHERS):
             write_atomically(moved / name, _STARTER, mode=_EXECUTABLE)
-        for name in (*OURS, *OTHERS, *(name for name in TELLING if (former / name).exists())):
+        for name in (*_OURS, *_OTHERS, *(name for name in _TELLING if (former / name).exists())):
             # A relative folder counts from the top of whichever working tree git runs in, which is where hooks start.
             word = shlex.quote(f"{Path(previous).as_posix()}/{name}")
-            write_atomically(folder / name, script(name, setting, word), mode=_EXECUTABLE)
+            write_atomically(folder / name, _script(name, setting, word), mode=_EXECUTABLE)
         return _append_config(place, block)
     except BaseException:
         _remove_ready(place)
@@ -304,7 +392,7 @@ def _remove_ready(place: HookRepository) -> None:
     remove_if_empty(folder)
 
 
-def _ensure_alive(place: HookRepository, installed: Installed, names: tuple[str, ...] = OURS) -> None:
+def _ensure_alive(place: HookRepository, installed: Installed, names: tuple[str, ...] = _OURS) -> None:
     path = HooksPath(place)
     dead = [name for name, is_alive in liveness.alive(place, installed.directory, path, names).items() if not is_alive]
     if dead:
@@ -416,3 +504,71 @@ def _hooks_path(folder: Path) -> bytes:
 def _config_value(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
+
+
+def _script(name: str, setting: _Setting, chained: str) -> bytes:
+    """The script of one hook: the parts of `hook.sh` that are for it.
+
+    Args:
+        name: The hook.
+        setting: What all have in common.
+        chained: A shell word for the hook to call first; it need not exist.
+    """
+    can_refuse, source, python = name not in _RECORDERS, SOURCE.as_posix(), Path(sys.executable).as_posix()
+    refused = "refused: " if can_refuse else ""
+    remedy = _REMEDY.format(on=setting.on, folder=setting.folder)
+    values = {
+        "name": name,
+        "mark": MARK,
+        "off": setting.off,
+        "chained": chained,
+        "pre_commit": PRE_COMMIT.decode(),
+        "tandem": setting.tandem,
+        "judged": JUDGED,
+        "root": shlex.quote(setting.free_at or ""),
+        "bases": "|".join(f'*" "{_any_case(f"refs/heads/{branch}")}"$end"*' for branch in setting.branches),
+        "python": shlex.quote(python),
+        "gone": shlex.quote(f"tandem: {refused}the Python of the gate is no longer at {python}. {remedy}"),
+        "refusing": str(int(can_refuse)),
+        "told": "printf '%s' \"$input\" | " if name in _READERS else "exec ",
+        "program": shlex.quote(
+            _PROGRAM.format(source=source, refused=refused, remedy=remedy.replace('"', "'"), commits=setting.commits)
+        ),
+    }
+    # Each part begins with the kind of hook that it is for.
+    lines, is_part = list[str](), True
+    for line in _TEMPLATE.read_text("utf-8").splitlines():
+        kind = line.removeprefix("#? ")
+        if kind != line:
+            is_part = _is_of_kind(name, kind, setting)
+        elif is_part and not line.startswith("#: "):
+            lines.append(line)
+    text = "\n".join(lines) + "\n"
+    return re.sub(r"<<(\w+)>>", lambda found: values[found[1]], text).encode()
+
+
+def _is_of_kind(name: str, kind: str, setting: _Setting) -> bool:
+    is_ours = name in setting.hooks
+    if not is_ours or kind == "passed on":
+        return not is_ours and kind == "passed on"
+    kinds = {
+        "without input": name not in {*_READERS, _COMMITS},
+        "with input": name in _READERS and name != _TRANSACTIONS,
+        "with any input": name in _READERS,
+        "of transactions": name == _TRANSACTIONS,
+        "free": name == _COMMITS and setting.free_at is not None,
+        "recording": name in _RECORDERS,
+        "judging": True,
+    }
+    return kinds.get(kind, name == kind)
+
+
+def _any_case(text: str) -> str:
+    """A pattern of the shell; on some systems two names that differ in case are one file."""
+    return "".join(_one_case(letter) for letter in re.sub(r"[^\x20-\x7e]+", "\0", text))
+
+
+def _one_case(letter: str) -> str:
+    if letter == "\0":
+        return "*"
+    return f"[{letter.lower()}{letter.upper()}]" if letter.isalpha() else shlex.quote(letter)

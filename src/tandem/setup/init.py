@@ -30,7 +30,7 @@ from tandem.reviews.rules import INIT
 from tandem.rulings import git, pending, state
 from tandem.rulings.person import agent_mark
 from tandem.rulings.state import GateFile, HookRepository
-from tandem.setup import gate_switch, githooks, hook_scripts, registration
+from tandem.setup import gate_switch, githooks, registration
 from tandem.setup.background import data_dirs_of
 from tandem.setup.clients import (
     ClientSetup,
@@ -342,7 +342,7 @@ def clean(folder: Path) -> None:
     """
     place = gate_switch.place_at(folder)
     own, folders = Path(place.git_dir) / _FOLDER, (githooks.found(place).directory, Path(place.folder, "hooks"))
-    hooks = [Path(folder, name) for folder in folders for name in hook_scripts.EVERY]
+    hooks = [Path(folder, name) for folder in folders for name in githooks.EVERY]
     sweep(own / MANIFEST, [own / FILE, Path(place.folder, registration.FILE), Path(place.gate_file), *hooks])
 
 

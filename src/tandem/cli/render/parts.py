@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tandem.cli import wording
+from tandem.cli import terminal
 from tandem.core.visible import visible, visible_line
 from tandem.present.facts import Fact, brief, details, duration, shape, worded
 from tandem.present.facts import facts as shown_facts
@@ -144,7 +144,7 @@ def _in_line(kind: str, value: Any) -> Text:
     if kind == "time":
         return Text(ago(value))
     if kind == "step":
-        return plain(wording.in_commands(value, whole=True))
+        return plain(terminal.in_commands(value, whole=True))
     words = visible_line(worded(kind, value))
     return Text(words, STYLES.get(words, "") if kind in {"state", "text"} else "")
 

@@ -22,7 +22,6 @@ from tandem.cli.connection_options import ConnectionOptions, find_project
 from tandem.cli.render.parts import STYLES
 from tandem.cli.review_screen import texts
 from tandem.cli.review_screen.desk import ScreenClient, WaitResult
-from tandem.cli.review_screen.keyboard import bindings
 from tandem.cli.review_screen.review import ReviewScreen
 from tandem.cli.review_screen.screens import (
     ConfirmDialog,
@@ -33,6 +32,7 @@ from tandem.cli.review_screen.screens import (
     confirm,
     host,
 )
+from tandem.cli.review_screen.texts import bindings
 from tandem.cli.terminal import Exit
 from tandem.core.visible import visible_line
 from tandem.errors import InvalidTransition, TandemError

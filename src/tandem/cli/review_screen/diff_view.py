@@ -25,8 +25,8 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from tandem.cli.review_screen.desk import LineRef, line_of
-from tandem.cli.review_screen.keyboard import bindings
 from tandem.cli.review_screen.screens import LineDialog, TextDialog, host
+from tandem.cli.review_screen.texts import bindings
 from tandem.core.visible import visible, visible_line
 from tandem.git import hunks
 from tandem.git.changes import origins_of

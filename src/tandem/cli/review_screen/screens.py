@@ -42,7 +42,7 @@ from textual.widgets.option_list import Option
 from tandem.cli import persons
 from tandem.cli.review_screen import texts
 from tandem.cli.review_screen.desk import ScreenClient, ScreenDraft, WaitResult
-from tandem.cli.review_screen.keyboard import chord, help_text
+from tandem.cli.review_screen.texts import chord, help_text
 from tandem.client import Unreachable
 from tandem.core.visible import is_blank, visible
 from tandem.errors import InvalidInput, TandemError

@@ -1,4 +1,4 @@
-"""What the screen says in words: states, refusals, the head of a review, its texts and its discussion."""
+"""What the screen says in words: states, refusals, a review and its discussion; and its keys, from the table of all."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from markdown_it import MarkdownIt
 from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 from rich.text import Text
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.widget import Widget
 from textual.widgets import Markdown, Static
@@ -20,7 +20,6 @@ from textual.widgets import Markdown, Static
 from tandem.cli.render import checks
 from tandem.cli.render.parts import STYLES, ago
 from tandem.cli.review_screen.desk import LoadedReview
-from tandem.cli.review_screen.keyboard import bindings
 from tandem.client import Unreachable
 from tandem.core.texts import loses_cells
 from tandem.core.visible import visible, visible_line
@@ -28,6 +27,7 @@ from tandem.errors import OpenFindings, TandemError
 from tandem.git.changes import origins_of
 from tandem.git.hunks import join_renames, parse
 from tandem.pool.rules import readable
+from tandem.present import keys
 from tandem.present.facts import facts
 from tandem.present.words import reviewer_name
 from tandem.reviews import finding_rules
@@ -80,6 +80,37 @@ _NEXT = {
     "escalate": "a person has to decide how it goes on",
     "none": "it is over",
 }
+
+
+def bindings(screen: str) -> list[BindingType]:
+    """The bindings of a screen, or of a part of one."""
+    found: dict[str, BindingType] = {}
+    for one in keys.of_screens(screen):
+        for pressed, act in one.bound():
+            first, *more = pressed.split()
+            key = first if len(first) == 1 else first.lower()
+            does = one.in_footer or one.does
+            found[key] = Binding(key, f"chord('{first}')" if more else act, does, show=bool(one.in_footer))
+    return list(found.values())
+
+
+def help_text(*screens: str) -> str:
+    """The keys of screens under their headings."""
+    groups = [
+        (group, [(", ".join(key.replace(" ", "") for key, _ in one.bound()), one.does) for one in found])
+        for group, found in keys.grouped(*screens)
+    ]
+    width = max(len(names) for _, rows in groups for names, _ in rows)
+    return "\n\n".join(
+        "\n".join([group, *(f"  {names:<{width}}  {does}" for names, does in rows)]) for group, rows in groups
+    )
+
+
+def chord(screen: str, first: str) -> tuple[str, dict[str, str]]:
+    """What the keys behind a first one do, in words, and the act of each."""
+    found = [one for one in keys.of_screens(screen) if f"{first} " in one.keys]
+    acts = {key[2:]: act for one in found for key, act in one.bound() if key.startswith(f"{first} ")}
+    return "    ".join(f"{one.keys}  {one.does}" for one in found), acts
 
 
 def state(status: str, outcome: str | None) -> Text:
