@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tandem.git.names import unsafe_reason
+from tandem.git.raw import unsafe_reason
 from tandem.reviews.check_findings import LONGEST_TEXT, MOST_FINDINGS, read_findings
 from tandem.reviews.finding_rules import ReportedFinding
 

@@ -15,9 +15,8 @@ from tandem.git import validation
 from tandem.git.changes import FORMATS, Entry, parse_raw
 from tandem.git.hunks import parse, read_patches
 from tandem.git.layout import decode_index, encode_index
-from tandem.git.names import quote, unquote
 from tandem.git.patch import ensure_meant
-from tandem.git.raw import digest_of, raw_bytes
+from tandem.git.raw import digest_of, quote, raw_bytes, unquote
 from tandem.git.repository import Repository
 from tandem.git.snapshot import Scope
 from tandem.git.validation import Applied, apply_diff, parse_only

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from markupsafe import Markup
 
 from tandem.git.hunks import FileDiff, Gap, gaps, parse, widened
-from tandem.git.names import decode_path
+from tandem.git.raw import decode_path
 from tandem.git.word_changes import changed_words, common_runs, pairs
 from tandem.reviews.unusual import of_text
 from tandem.web.diffs.code import shown, spelled

@@ -18,9 +18,8 @@ from tandem.git.changes import FORMATS, ObjectFormat
 from tandem.git.handle import Base, Handle
 from tandem.git.hunks import read_patches
 from tandem.git.layout import IMPORTING, Layout, imported_commit, neutral_folder
-from tandem.git.names import decode_path, encode_path, quote, unsafe_reason
 from tandem.git.objects import ObjectReader
-from tandem.git.raw import EXECUTABLE, GITLINK, REGULAR, SYMLINK
+from tandem.git.raw import EXECUTABLE, GITLINK, REGULAR, SYMLINK, decode_path, encode_path, quote, unsafe_reason
 from tandem.git.rounds import read_blobs
 from tandem.git.runner import Git, clean_environment, make_git_folder
 from tandem.git.validation import encoded, repaired

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
 from tandem.git import raw
-from tandem.git.names import decode_path, encode_path
-from tandem.git.raw import ABSENT_MODE, REGULAR
+from tandem.git.raw import ABSENT_MODE, REGULAR, decode_path, encode_path
 
 _PLAIN_MODES = frozenset({REGULAR, ABSENT_MODE})
 

@@ -14,8 +14,7 @@ from tandem.git.changes import Change
 from tandem.git.handle import Handle
 from tandem.git.hunks import AS_LATIN_1, read_patches
 from tandem.git.layout import Scratch
-from tandem.git.names import decode_path, encode_path, quote
-from tandem.git.raw import ABSENT_MODE
+from tandem.git.raw import ABSENT_MODE, decode_path, encode_path, quote
 
 _OPTIONS = (
     "--patch",

@@ -14,8 +14,7 @@ from tandem.errors import InvalidInput
 from tandem.git.changes import Change, parse_raw
 from tandem.git.handle import Base, Handle
 from tandem.git.layout import Scratch
-from tandem.git.names import decode_path, encode_path
-from tandem.git.raw import TREE_OPTIONS, by_commit, digest_of, merge_arguments, signatures
+from tandem.git.raw import TREE_OPTIONS, by_commit, decode_path, digest_of, encode_path, merge_arguments, signatures
 
 LOOKED_AT: Final = 200
 """Commits between that are looked at; further ones are counted, and count as not approved."""

@@ -12,10 +12,9 @@ from tandem.core.stand_ins import Closing
 from tandem.errors import InvalidInput, Unavailable
 from tandem.git.changes import Entry
 from tandem.git.layout import Layout, Scratch, fetching, layout_at, neutral_folder
-from tandem.git.names import decode_path
 from tandem.git.objects import GitObject, ObjectReader
 from tandem.git.place import branch_tip, head_commit
-from tandem.git.raw import GITLINK
+from tandem.git.raw import GITLINK, decode_path
 from tandem.git.runner import Git, Output
 
 _HEAD = "HEAD"

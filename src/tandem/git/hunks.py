@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
-from tandem.git.names import decode_path, encode_path
 from tandem.git.patch import FilePatch, take_header
+from tandem.git.raw import decode_path, encode_path
 from tandem.git.word_changes import text_diff
 
 FileKind = Literal["added", "deleted", "modified", "renamed", "copied", "mode"]

@@ -19,9 +19,8 @@ from typing import Self
 from tandem.core.scratch import ScratchFolder
 from tandem.errors import InternalError, InvalidInput, Unavailable
 from tandem.git.changes import FORMATS, Change, Entry, ObjectFormat, parse_raw
-from tandem.git.names import quote
 from tandem.git.place import HookRepository, find_repository, is_git_folder, linked_worktrees, unusable
-from tandem.git.raw import TREE_OPTIONS
+from tandem.git.raw import TREE_OPTIONS, quote
 from tandem.git.runner import BoundGit, Git, GitFailed, clean_environment, ensure_recent, make_git_folder, memory_folder
 
 _QUESTIONS = ("--show-object-format", "--show-toplevel", "--absolute-git-dir", "--git-common-dir")

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from tandem.errors import InvalidDiff, TooLarge
 from tandem.git.handle import Base
-from tandem.git.names import decode_path, quote, unquote
+from tandem.git.raw import decode_path, quote, unquote
 
 _HEADER = re.compile(
     rb"--- |\+\+\+ |index |(?:new file|deleted file|old|new) mode |rename (?:from|old|to|new) |copy (?:from|to) "

@@ -17,8 +17,8 @@ from tandem.git.changes import Change
 from tandem.git.ground import Ground
 from tandem.git.handle import Handle
 from tandem.git.layout import layout_at
-from tandem.git.names import encode_path
 from tandem.git.objects import ObjectReader
+from tandem.git.raw import encode_path
 from tandem.git.reviewed_tree import RoundContent
 from tandem.git.runner import Git, GitFailed
 

@@ -24,8 +24,7 @@ from tandem.git.changes import Change, Entry, changes_between
 from tandem.git.ground import merged, relation
 from tandem.git.handle import Base, Handle
 from tandem.git.layout import IMPORTING, Scratch, imported_commit
-from tandem.git.names import encode_path, quote
-from tandem.git.raw import ABSENT_MODE, REGULAR, digest_of
+from tandem.git.raw import ABSENT_MODE, REGULAR, digest_of, encode_path, quote
 from tandem.git.runner import BoundGit, GitFailed, make_git_folder
 from tandem.git.validation import apply_diff, encoded, repaired
 

@@ -15,8 +15,7 @@ from tandem.git.drawing import render, text_of
 from tandem.git.handle import Base, Handle
 from tandem.git.hunks import only_files
 from tandem.git.layout import Scratch, fetching
-from tandem.git.names import encode_path, unsafe_reason
-from tandem.git.raw import ABSENT_MODE, EXECUTABLE, GITLINK, REGULAR, SYMLINK
+from tandem.git.raw import ABSENT_MODE, EXECUTABLE, GITLINK, REGULAR, SYMLINK, encode_path, unsafe_reason
 from tandem.git.validation import apply_diff, apply_reviewable, encoded, repaired
 
 LARGEST_FILE_BYTES = 8_000_000

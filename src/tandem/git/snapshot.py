@@ -18,9 +18,8 @@ from tandem.git.drawing import draw, render
 from tandem.git.ground import NOTHING_THERE, has, parents_of, relation
 from tandem.git.handle import Base, Handle
 from tandem.git.layout import Scratch
-from tandem.git.names import decode_path, encode_path
 from tandem.git.place import is_git_folder
-from tandem.git.raw import EXECUTABLE, RAW_OPTIONS, REGULAR, digest_of
+from tandem.git.raw import EXECUTABLE, RAW_OPTIONS, REGULAR, decode_path, digest_of, encode_path
 from tandem.git.runner import BoundGit, GitFailed
 from tandem.git.validation import text_change
 

@@ -15,8 +15,7 @@ from tandem.git.changes import Change, Entry
 from tandem.git.handle import Handle
 from tandem.git.hunks import FileDiff, Hunk, parse
 from tandem.git.layout import Scratch
-from tandem.git.names import encode_path
-from tandem.git.raw import ABSENT_MODE, EXECUTABLE, REGULAR
+from tandem.git.raw import ABSENT_MODE, EXECUTABLE, REGULAR, encode_path
 from tandem.git.rounds import LARGEST_FILE_BYTES, RoundPatch, base_of, blob_sizes, make_blobs, read_blobs
 
 MOST_LINES = 50

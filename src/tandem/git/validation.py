@@ -16,9 +16,20 @@ from tandem.git.drawing import draw, moved_from
 from tandem.git.handle import Base, Handle
 from tandem.git.hunks import join_renames, parse, read_files, read_patches
 from tandem.git.layout import Scratch, fetching, listed_folder
-from tandem.git.names import decode_path, encode_path, link_reason, unsafe_reason
 from tandem.git.patch import SHOWN_CHARACTERS, FilePatch, ensure_meant, header_name, inflated_bytes, misplaced, refusal
-from tandem.git.raw import ABSENT_MODE, EXECUTABLE, GITLINK, RAW_OPTIONS, REGULAR, SYMLINK, digest_of
+from tandem.git.raw import (
+    ABSENT_MODE,
+    EXECUTABLE,
+    GITLINK,
+    RAW_OPTIONS,
+    REGULAR,
+    SYMLINK,
+    decode_path,
+    digest_of,
+    encode_path,
+    link_reason,
+    unsafe_reason,
+)
 from tandem.git.runner import GitFailed, Output
 
 _APPLY = ("apply", "--cached", "--whitespace=nowarn", "--apply", "--numstat", "-z")

@@ -14,8 +14,7 @@ from tandem.errors import InvalidInput, Unavailable
 from tandem.git.changes import Change, Entry, parse_raw
 from tandem.git.handle import Base, Handle
 from tandem.git.layout import Scratch, listed_folder
-from tandem.git.names import decode_path, encode_path
-from tandem.git.raw import ABSENT_MODE, GITLINK, RAW_OPTIONS
+from tandem.git.raw import ABSENT_MODE, GITLINK, RAW_OPTIONS, decode_path, encode_path
 from tandem.git.runner import BoundGit
 from tandem.git.validation import apply_reviewable, encoded, repaired
 

@@ -17,7 +17,7 @@ from itertools import islice
 from typing import Any, Final, NamedTuple, cast
 from urllib.parse import unquote
 
-from tandem.git.names import decode_path, unsafe_reason
+from tandem.git.raw import decode_path, unsafe_reason
 from tandem.reviews.finding_rules import ReportedFinding
 
 MOST_FINDINGS: Final = 500

@@ -17,7 +17,7 @@ from tandem.git import base_files
 from tandem.git.base_files import BaseFile
 from tandem.git.changes import ValidatedContent
 from tandem.git.ground import Ground
-from tandem.git.names import encode_path, unsafe_reason
+from tandem.git.raw import encode_path, unsafe_reason
 from tandem.git.repository import Repository
 from tandem.git.reviewed_tree import RoundContent
 from tandem.git.rounds import RoundPatch

@@ -9,7 +9,7 @@ import re
 import unicodedata
 from functools import lru_cache
 
-from tandem.git.names import encode_path, loosely_read
+from tandem.git.raw import encode_path, loosely_read
 
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:

@@ -19,11 +19,11 @@ from textual.content import Content
 from textual.widgets import Checkbox, Footer, OptionList, Static, Tab, TabbedContent, TabPane
 from textual.widgets.option_list import Option
 
+from tandem.cli.open import edited, open_in_window
 from tandem.cli.render import finding_place
 from tandem.cli.review_screen import diff_view, texts
 from tandem.cli.review_screen.desk import LineRef, LoadedReview, ScreenClient, ScreenDraft, read
 from tandem.cli.review_screen.diff_view import DiffView, Row
-from tandem.cli.review_screen.programs import edited, open_in_window
 from tandem.cli.review_screen.screens import Composer, LiveScreen, Question, details, host
 from tandem.cli.review_screen.texts import DiscussionView, MarkdownView, bindings
 from tandem.core.texts import is_too_much_markdown

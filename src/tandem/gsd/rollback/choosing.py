@@ -11,7 +11,7 @@ from typing import Literal
 from tandem.client import TandemClient
 from tandem.errors import InvalidInput, InvalidTransition, NotFound
 from tandem.gate.contract import CommitRecord
-from tandem.git.names import encode_path
+from tandem.git.raw import encode_path
 from tandem.gsd.rollback.repository import (
     SHORT,
     Checkout,
