@@ -14,8 +14,8 @@ import orjson
 from sqlalchemy import BindParameter, Table, and_, bindparam, delete, exists, select, text, union, update
 
 from tandem.core.clock import MICROSECONDS
-from tandem.cycles import queries as cycles
 from tandem.cycles import queries as cycle_tables
+from tandem.cycles import queries as cycles
 from tandem.cycles.rules import Cycle
 from tandem.reviews import queries as reviews
 from tandem.reviews import tables

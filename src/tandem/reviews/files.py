@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 from typing import Final, Literal, TypeVar
 
 from tandem.contract.caller import Caller
-from tandem.core.stand_ins import hex_digest
 from tandem.core.recent import Recent
+from tandem.core.stand_ins import hex_digest
 from tandem.errors import InvalidInput, NotFound, TandemError
 from tandem.git.changes import AffectedFile, origins_of
 from tandem.git.drawing import text_of
