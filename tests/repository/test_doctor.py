@@ -90,7 +90,7 @@ def test_hooks_are_judged_where_unreviewed_commits_pass_and_nothing_is_put_up(he
         ("TANDEM_GIT_EXECUTABLE", "nogit", "git_executable is 'nogit', which is no program."),
         ("TANDEM_HOST", "192.0.2.7", "Tandem does not listen on 192.0.2.7"),
         ("TANDEM_REVIEWER_POOL", '{"enabled": true, "workspace_path": "/none"}', "workspace_path is '/none'"),
-        ("TANDEM_REVIEWER_POOL", '{"enabled": true, "prompt_template_path": "/x"}', "prompt_template_path is '/x'"),
+        ("TANDEM_REVIEWER_POOL", '{"enabled": true, "prompt_template_path": "/x"}', "The prompt template /x: there is no"),
     ],
 )  # fmt: skip
 def test_settings_that_a_start_or_a_reviewer_would_refuse_are_problems(

@@ -17,6 +17,7 @@ from tandem.bridge.location import find_data_dir
 from tandem.errors import ConfigInvalid, TandemError
 from tandem.git.place import unusable
 from tandem.git.runner import HOW_TO_INSTALL, Git, ensure_recent
+from tandem.pool.reviewers.prompt import load_template
 from tandem.settings.config import Ignored, Settings, load_settings
 from tandem.settings.instance import LAST_RUN_FILE, LOCK_FILE, RUNTIME_FILE, LastRun, refuse_foreign_host
 from tandem.settings.pool import AUTO
@@ -126,13 +127,12 @@ def _unusable(settings: Settings) -> Iterator[str]:
     program, pool = settings.git_executable, settings.reviewer_pool
     if program != "git" and shutil.which(program) is None:
         yield f"git_executable is {program!r}, which is no program."
-    try:
-        refuse_foreign_host(settings)
-    except ConfigInvalid as error:
-        yield error.message
     template, folder = pool.prompt_template_path, pool.workspace_path
-    if pool.enabled and template is not None and not template.is_file():
-        yield f"prompt_template_path is {str(template)!r}, which is no file."
+    for refuse in (lambda: refuse_foreign_host(settings), lambda: pool.enabled and load_template(template)):
+        try:
+            refuse()
+        except ConfigInvalid as error:
+            yield error.message
     if pool.enabled and folder != AUTO and not Path(folder).is_dir():
         yield f"workspace_path is {folder!r}, which is no folder."
 
