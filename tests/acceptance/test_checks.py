@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import cast
 
-import psutil
 import pytest
 
 from tandem.rulings.trust import CHECKS_FILE
@@ -49,15 +48,6 @@ def test_p2_a_required_check_that_failed_keeps_the_gate_closed(project: Checked)
     project.approve(review)
     assert decision(project, mended["digest"]) == (True, None)
     assert {"checks_requested", "check_started", "check_finished"} <= {*project.kinds(review)}
-
-
-def test_the_gate_waits_for_a_check_that_has_not_ended(tmp_path: Path) -> None:
-    with checked(tmp_path, checks_at_once=1) as project:
-        project.have(check("slow", "import time; time.sleep(600)"))
-        review, digest = project.submitted(diff=edited())
-        project.approve(review)
-        assert decision(project, digest) == (False, "CHECK_PENDING")
-        assert project.status(review)["checks"] == "pending"
 
 
 def test_the_gate_does_not_wait_for_a_check_that_is_not_required_or_does_not_apply(project: Checked) -> None:
@@ -223,7 +213,7 @@ HOSTILE: dict[str, dict[str, str]] = table("hostile_checks")
 def test_a_hostile_check_is_stopped_and_said_to_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TANDEM_SECRET", SECRET)
     outside = Path("/etc/tandem-was-here")
-    with checked(tmp_path, check_disk_bytes=100_000_000) as project:
+    with checked(tmp_path, check_disk_bytes=20_000_000) as project:
         port = project.broker.port
 
         def code(text: str) -> str:
@@ -250,16 +240,14 @@ def test_a_hostile_check_is_stopped_and_said_to_be(tmp_path: Path, monkeypatch: 
         assert not any((project.broker.data_dir / "checks").glob("run-*/tmp"))
 
 
-def _running(project: Checked) -> list[psutil.Process]:
-    """Processes of checks of this project."""
-    found: list[psutil.Process] = []
-    for process in psutil.process_iter():
-        try:
-            if str(project.broker.data_dir / "checks") in " ".join(process.environ().values()):
-                found.append(process)
-        except psutil.Error:
-            continue
-    return found
+def _running(project: Checked) -> bool:
+    """Whether processes of checks of this project run; read from the kernel, as psutil takes a second for a look."""
+    mark = str(project.broker.data_dir / "checks").encode()
+    for environment in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):
+            if mark in environment.read_bytes():
+                return True
+    return False
 
 
 def test_a_check_that_a_kill_cut_short_runs_again_and_leaves_nothing_as_a_setup_at_a_stop(tmp_path: Path) -> None:
@@ -267,7 +255,7 @@ def test_a_check_that_a_kill_cut_short_runs_again_and_leaves_nothing_as_a_setup_
     with checked(tmp_path) as project:
         project.have(check("long", wait))
         review = project.put_up(diff=edited())
-        until(lambda: _running(project), "it runs")
+        until(lambda: "check_started" in project.kinds(review) and _running(project), "it runs")
         project.broker.kill()
         project.broker.start()
         until(lambda: project.kinds(review).count("check_started") >= 4 and _running(project), "it runs again")
@@ -309,21 +297,10 @@ def test_a_pools_reviewer_waits_for_the_checks_and_is_told_of_them(tmp_path: Pat
         assert "the log" in run["prompt"]
 
 
-def test_p8_a_check_that_was_made_to_pass_in_the_database_is_found(tmp_path: Path) -> None:
-    with checked(tmp_path) as project:
-        project.have(check("tests", NO_BETTER))
-        assert project.statuses(project.put_up(diff=edited())) == {"tests": "failed"}
-        project.broker.stop()
-        with closing(sqlite3.connect(project.broker.data_dir / "tandem.db")) as database, database:
-            database.execute("UPDATE checks SET status = 'passed'")
-        assert project.broker.audited().status != 0
-        project.broker.start()
-
-
 def test_of_two_brokers_one_runs_a_check(tmp_path: Path, postgres_url: str) -> None:
     with checked(tmp_path, database_url=postgres_url) as project, project.another("two") as other:
         project.have(check("tests", "import time; time.sleep(1); print('once')"), CALM)
-        reviews = [desk.put_up(diff=edited(text=f"{number}")) for number, desk in enumerate((project, other) * 2)]
+        reviews = [desk.put_up(diff=edited(text=f"{number}")) for number, desk in enumerate((project, other))]
         for review in reviews:
             assert project.statuses(review) == {"tests": "passed", "calm": "passed"}
             events = [one["data"] for one in project.events(review) if one["kind"] == "check_started"]
@@ -331,13 +308,22 @@ def test_of_two_brokers_one_runs_a_check(tmp_path: Path, postgres_url: str) -> N
             assert len(runners) == 2
 
 
-def test_a_broker_without_tokens_believes_nobody_but_itself(tmp_path: Path) -> None:
+def test_p8_no_result_is_believed_that_the_broker_does_not_have_itself(tmp_path: Path) -> None:
     with checked(tmp_path, checks_at_once=0) as project:
         project.have(CALM)
-        review = project.put_up(diff=edited())
+        review, digest = project.submitted(diff=edited())
         report = {"review_id": review, "round": 1, "name": "calm", "runner": "me"}
         project.refused("FORBIDDEN", "report_check", **report, status="passed")
         assert project.do("list_checks", review_id=review)["outcome"] == "pending"
+        # The gate waits for it.
+        project.approve(review)
+        assert decision(project, digest) == (False, "CHECK_PENDING")
+        assert project.status(review)["checks"] == "pending"
+        project.broker.assert_intact()
+        project.broker.stop()
+        with closing(sqlite3.connect(project.broker.data_dir / "tandem.db")) as database, database:
+            database.execute("UPDATE checks SET status = 'passed'")
+        assert project.broker.audited().status != 0
 
 
 def test_a_supervisor_with_a_token_runs_checks(tmp_path: Path) -> None:
