@@ -33,6 +33,9 @@ def repo_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
         made.write(name, "".join(f"line {number}\n" for number in range(1, 11)))
     made.write("run.sh", "#!/bin/sh\nexit 0\n", executable=True)
     made.commit("start")
+    for sample in (made.root / ".git/hooks").glob("*.sample"):
+        # As many files as all others.
+        sample.unlink()
     return made.root
 
 
@@ -55,6 +58,13 @@ def shop(broker: BrokerProcess, repo: Sandbox) -> Iterator[Desk]:
 def agents(broker: BrokerProcess, shop: Desk) -> Iterator[AgentDesk]:
     """The project of `shop` as its reviewing agents see it: their word is no person's word."""
     with AgentDesk(broker.url, shop.project) as opened:
+        yield opened
+
+
+@pytest.fixture
+def label_agents(broker: BrokerProcess, desk: Desk) -> Iterator[AgentDesk]:
+    """The project of `desk` as its reviewing agents see it; rounds of a label take no git."""
+    with AgentDesk(broker.url, desk.project) as opened:
         yield opened
 
 

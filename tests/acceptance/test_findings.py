@@ -119,15 +119,6 @@ def test_what_an_agent_asks_for_small_things_alone_is_approved_with_notes(agents
         assert agents.decide(other, "changes_requested", **more)["status"] == "changes_requested"
 
 
-def test_p11_what_is_open_of_a_rejected_change_goes_on_with_the_one_that_follows(shop: Desk, agents: AgentDesk):
-    review = shop.put_up(diff=edited())
-    shop.decide(review, "rejected", findings=[MAJOR])
-    again = shop.put_up(diff=edited(text="best"), parent_id=review)
-    (kept,) = found(shop, again)
-    assert (kept["file"], kept["line"], kept["lines"], kept["blocking"]) == ("a.txt", 2, "better", True)
-    assert agents.decide(again, "approved")["verdict"] == "comment"
-
-
 def test_what_was_refuted_goes_back_to_a_reviewer_in_the_same_round(agents: AgentDesk, shop: Desk):
     review = shop.put_up(diff=edited())
     agents.decide(review, "changes_requested", findings=[MAJOR, {**MAJOR, "line": 1, "severity": "blocker"}])
@@ -225,32 +216,34 @@ def test_what_is_found_late_on_old_lines_is_kept_and_does_not_block(agents: Agen
     ]
 
 
-def test_p11_rounds_without_a_reviewer_do_not_count_towards_the_three(agents: AgentDesk, shop: Desk):
-    review = shop.put_up(diff=edited())
+def test_p11_rounds_without_a_reviewer_do_not_count_towards_the_three(label_agents: AgentDesk, desk: Desk):
+    review = desk.put_up(diff=edited())
     for number in range(3):
-        shop.revise(review, diff=edited(text=f"not looked at {number}"))
+        desk.revise(review, diff=edited(text=f"not looked at {number}"))
     for number in range(1, 4):
-        agents.decide(review, "changes_requested", findings=[{**MAJOR, "claim": f"Fault {number}."}])
-        status = shop.status(review)
+        label_agents.decide(review, "changes_requested", findings=[{**MAJOR, "claim": f"Fault {number}."}])
+        status = desk.status(review)
         assert (status["objections"], status["next_action"]) == (number, "revise" if number < 3 else "escalate")
         if number < 3:
-            shop.revise(review, diff=edited(text=f"try {number}"))
-            shop.revise(review, diff=edited(text=f"try {number} once more"))
-    status = shop.status(review)
+            desk.revise(review, diff=edited(text=f"try {number}"))
+            desk.revise(review, diff=edited(text=f"try {number} once more"))
+    status = desk.status(review)
     assert status["attention"] == "3 rounds ended without agreement: a person decides."
     assert status["message"].startswith("3 rounds ended without agreement: a person decides. Stop,")
 
 
-def test_p11_a_proposer_who_revises_before_the_verdict_does_not_escape_the_three_rounds(agents: AgentDesk, shop: Desk):
-    review = shop.put_up(diff=edited())
-    shop.decide(review, "comment", findings=[NIT])
-    shop.revise(review, diff=edited(text="try 1"))
-    generation = agents.claim(review, OTHER)
+def test_p11_a_proposer_who_revises_before_the_verdict_does_not_escape_the_three_rounds(
+    label_agents: AgentDesk, desk: Desk
+):
+    review = desk.put_up(diff=edited())
+    desk.decide(review, "comment", findings=[NIT])
+    desk.revise(review, diff=edited(text="try 1"))
+    generation = label_agents.claim(review, OTHER)
     said = {"review_id": review, "sender_role": "reviewer", "body": "Does it compile?", "reviewer_id": OTHER}
-    agents.do("add_message", **said, claim_generation=generation)
-    shop.revise(review, diff=edited(text="try 2"))
-    agents.decide(review, "changes_requested", findings=[MAJOR])
-    status = shop.status(review)
+    label_agents.do("add_message", **said, claim_generation=generation)
+    desk.revise(review, diff=edited(text="try 2"))
+    label_agents.decide(review, "changes_requested", findings=[MAJOR])
+    status = desk.status(review)
     assert (status["attention"], status["next_action"]) == (
         "3 rounds ended without agreement: a person decides.",
         "escalate",
@@ -259,54 +252,56 @@ def test_p11_a_proposer_who_revises_before_the_verdict_does_not_escape_the_three
 
 @pytest.mark.parametrize("asks", ["agent", "person"])
 def test_p11_who_may_go_on_by_a_persons_word_revises_and_has_three_rounds_again(
-    agents: AgentDesk, shop: Desk, broker: BrokerProcess, asks: str
+    label_agents: AgentDesk, desk: Desk, broker: BrokerProcess, asks: str
 ):
     """It is a person who has it go on, or whose own request came last."""
-    desk = agents if asks == "agent" else shop
-    review = shop.put_up(diff=edited())
+    asker = label_agents if asks == "agent" else desk
+    review = desk.put_up(diff=edited())
     text = 0
     for _ in range(2):
         for number in range(1, 4):
-            assert shop.status(review)["next_action"] == "wait"
-            desk.decide(review, "changes_requested", findings=[{**MAJOR, "claim": f"Fault {text}."}])
-            assert shop.status(review)["next_action"] == ("revise" if number < 3 else "escalate")
+            assert desk.status(review)["next_action"] == "wait"
+            asker.decide(review, "changes_requested", findings=[{**MAJOR, "claim": f"Fault {text}."}])
+            assert desk.status(review)["next_action"] == ("revise" if number < 3 else "escalate")
             if number < 3:
-                shop.revise(review, diff=edited(text=f"try {(text := text + 1)}"))
-        with Desk(broker.url, shop.project, agent="codex/7") as agent:
+                desk.revise(review, diff=edited(text=f"try {(text := text + 1)}"))
+        with Desk(broker.url, desk.project, agent="codex/7") as agent:
             agent.refused("FORBIDDEN", "retry_review", review_id=review)
-        onward = shop.do("retry_review", review_id=review)
+        onward = desk.do("retry_review", review_id=review)
         assert (onward["next_action"], onward["attention"], onward["objections"]) == ("revise", None, 0)
         assert "Change what verdict_reason asks for" in onward["message"]
-        assert shop.status(review)["next_action"] == "revise"
-        shop.revise(review, diff=edited(text=f"try {(text := text + 1)}"))
+        assert desk.status(review)["next_action"] == "revise"
+        desk.revise(review, diff=edited(text=f"try {(text := text + 1)}"))
 
 
-def test_p11_a_person_who_asks_for_changes_in_a_dispute_has_decided_that_it_goes_on(agents: AgentDesk, shop: Desk):
-    review = after_rounds(agents, shop, "changes_requested")
-    shop.decide(review, "changes_requested", findings=[MAJOR])
-    status = shop.status(review)
+def test_p11_a_person_who_asks_for_changes_in_a_dispute_has_decided_that_it_goes_on(
+    label_agents: AgentDesk, desk: Desk
+):
+    review = after_rounds(label_agents, desk, "changes_requested")
+    desk.decide(review, "changes_requested", findings=[MAJOR])
+    status = desk.status(review)
     assert (status["next_action"], status["attention"], status["objections"]) == ("revise", None, 0)
     for number in range(1, 4):
-        shop.revise(review, diff=edited(text=f"then {number}"))
-        agents.decide(review, "changes_requested", findings=[{**MAJOR, "claim": f"Then {number}."}])
-        assert shop.status(review)["next_action"] == ("revise" if number < 3 else "escalate")
+        desk.revise(review, diff=edited(text=f"then {number}"))
+        label_agents.decide(review, "changes_requested", findings=[{**MAJOR, "claim": f"Then {number}."}])
+        assert desk.status(review)["next_action"] == ("revise" if number < 3 else "escalate")
 
 
 def test_p11_a_finding_that_was_reopened_three_times_goes_to_a_person_again_after_three_more(
-    agents: AgentDesk, shop: Desk
+    label_agents: AgentDesk, desk: Desk
 ):
-    review = shop.put_up(diff=edited())
-    agents.decide(review, "changes_requested", findings=[MAJOR])
-    (major,) = (one["finding_id"] for one in found(shop, review))
+    review = desk.put_up(diff=edited())
+    label_agents.decide(review, "changes_requested", findings=[MAJOR])
+    (major,) = (one["finding_id"] for one in found(desk, review))
     reopened = [{"finding_id": major, "answer": "reopened", "reason": "It still fails."}]
     for number in range(1, 7):
-        answered(shop, review, major, "refuted", reason="It is best.")
-        agents.verdict(review, "changes_requested", agents.claim(review, OTHER), answers=reopened)
-        status = shop.status(review)
+        answered(desk, review, major, "refuted", reason="It is best.")
+        label_agents.verdict(review, "changes_requested", label_agents.claim(review, OTHER), answers=reopened)
+        status = desk.status(review)
         assert status["next_action"] == ("escalate" if number in (3, 6) else "revise")
         if number == 3:
-            assert shop.do("retry_review", review_id=review)["next_action"] == "revise"
-    assert "was answered 6 times" in shop.status(review)["attention"]
+            assert desk.do("retry_review", review_id=review)["next_action"] == "revise"
+    assert "was answered 6 times" in desk.status(review)["attention"]
 
 
 WRONG: list[tuple[dict[str, Any], str]] = [
@@ -372,11 +367,11 @@ def test_the_threshold_is_the_gates_and_a_person_alone_raises_it(shop: Desk):
     shop.refused("OPEN_FINDINGS", "submit_verdict", **refused)
 
 
-def test_the_findings_of_a_project_come_by_pages(agents: AgentDesk, shop: Desk):
+def test_the_findings_of_a_project_come_by_pages(label_agents: AgentDesk, desk: Desk):
     for number in range(3):
-        review = shop.put_up(diff=edited(text=f"better {number}"))
-        agents.decide(review, "changes_requested", findings=[MAJOR, NIT])
-    pages = shop.pages("list_findings", status="open", limit=2)
+        review = desk.put_up(diff=edited(text=f"better {number}"))
+        label_agents.decide(review, "changes_requested", findings=[MAJOR, NIT])
+    pages = desk.pages("list_findings", status="open", limit=2)
     assert [len(page["findings"]) for page in pages] == [2, 2, 2]
     assert len({one["finding_id"] for page in pages for one in page["findings"]}) == 6
 
@@ -393,29 +388,6 @@ def test_p11_a_lesson_silences_nothing_graver_and_no_person(agents: AgentDesk, s
         desk.decide(again, "comment", findings=[{**MAJOR, "severity": severity}])
         # The open ones of the others come along.
         assert found(shop, again)[-1]["state"] == state
-
-
-def test_p11_what_a_person_found_counts_wherever_the_same_content_is_proposed(agents: AgentDesk, shop: Desk):
-    review, other = shop.put_up(diff=edited()), shop.put_up(diff=edited(), phase="2")
-    shop.decide(review, "changes_requested", findings=[MAJOR])
-    given = agents.decide(other, "approved")
-    assert (given["verdict"], given["status"]) == ("comment", "pending")
-    assert review in shop.status(other)["attention"]
-    shop.do("close_review", review_id=review)
-    again = shop.put_up(diff=edited(), phase="3")
-    assert [(one["claim"], one["blocking"]) for one in found(shop, again)] == [(MAJOR["claim"], True)]
-    assert agents.decide(again, "approved")["verdict"] == "comment"
-
-
-def test_p11_a_counter_patch_that_is_accepted_ends_no_dispute(agents: AgentDesk, shop: Desk):
-    review = shop.put_up(diff=edited())
-    for number in range(1, 3):
-        agents.decide(review, "changes_requested", findings=[MAJOR])
-        shop.revise(review, diff=edited(text=f"try {number}"))
-    patch = agents.decide(review, "changes_requested", findings=[MAJOR], counter_patch=edited(text="patched"))
-    shop.accept(review, patch["counter_patch_id"])
-    assert shop.status(review)["attention"]
-    agents.refused("INVALID_TRANSITION", "claim_review", review_id=review, reviewer_id=OTHER)
 
 
 def test_p11_who_wrote_the_content_settles_nothing_that_others_found_on_it(agents: AgentDesk, shop: Desk):
@@ -441,16 +413,6 @@ def test_what_still_fails_without_an_answer_is_reopened_and_counts_as_no_answer(
     agents.decide(review, "changes_requested", answers=still)
     [now] = found(shop, review)
     assert (now["state"], now["settled_reason"], now["blocking"]) == ("reopened", "As before.", True)
-
-
-def test_p11_the_answer_to_a_persons_question_is_read_before_an_agent_decides(agents: AgentDesk, shop: Desk):
-    review = shop.put_up(diff=edited())
-    generation = shop.claim(review)
-    shop.say(review, "reviewer", "Is it tested?", claim_generation=generation)
-    shop.do("release_claim", review_id=review, claim_generation=generation)
-    assert f"{REVIEWER} asked something: a person reads" in shop.status(review)["attention"]
-    agents.refused("INVALID_TRANSITION", "claim_review", review_id=review, reviewer_id=OTHER)
-    shop.decide(review, "approved")
 
 
 def test_a_deleted_line_is_never_found_late(agents: AgentDesk, shop: Desk, repo: Sandbox):
@@ -511,43 +473,43 @@ def test_p11_the_projects_threshold_holds_for_the_same_content_elsewhere(agents:
     assert agents.decide(other, "approved")["verdict"] == "comment"
 
 
-def test_a_small_comment_in_a_later_round_needs_no_person(agents: AgentDesk, shop: Desk):
-    review = shop.put_up(diff=edited())
+def test_a_small_comment_in_a_later_round_needs_no_person(label_agents: AgentDesk, desk: Desk):
+    review = desk.put_up(diff=edited())
     for number in range(1, 4):
-        shop.revise(review, diff=edited(text=f"try {number}"))
-    assert agents.decide(review, "comment", findings=[NIT])["status"] == "in_review"
-    assert shop.status(review)["attention"] is None
+        desk.revise(review, diff=edited(text=f"try {number}"))
+    assert label_agents.decide(review, "comment", findings=[NIT])["status"] == "in_review"
+    assert desk.status(review)["attention"] is None
 
 
 @pytest.mark.parametrize("verdict", ["comment", "changes_requested"])
 def test_p11_a_dispute_stays_a_persons_until_a_verdict_or_a_retry(
-    agents: AgentDesk, shop: Desk, broker: BrokerProcess, verdict: str
+    label_agents: AgentDesk, desk: Desk, broker: BrokerProcess, verdict: str
 ):
-    review = after_rounds(agents, shop, verdict)
-    status = shop.status(review)
+    review = after_rounds(label_agents, desk, verdict)
+    status = desk.status(review)
     why = status["attention"]
     assert (status["next_action"], "3 rounds" in why) == ("escalate", True)
     for number in range(2):
-        generation = shop.claim(review)
-        held = shop.status(review)
+        generation = desk.claim(review)
+        held = desk.status(review)
         assert (held["attention"], held["next_action"]) == (None, "wait")
-        shop.do("release_claim", review_id=review, claim_generation=generation)
-        assert shop.status(review)["attention"] == why
-        assert agents.do("claim_review", reviewer_id=OTHER)["review_id"] is None
-        agents.refused("INVALID_TRANSITION", "claim_review", review_id=review, reviewer_id=OTHER)
+        desk.do("release_claim", review_id=review, claim_generation=generation)
+        assert desk.status(review)["attention"] == why
+        assert label_agents.do("claim_review", reviewer_id=OTHER)["review_id"] is None
+        label_agents.refused("INVALID_TRANSITION", "claim_review", review_id=review, reviewer_id=OTHER)
         # On a trusted broker's command line it states its name.
-        with Desk(broker.url, shop.project, agent="codex/7") as agent:
+        with Desk(broker.url, desk.project, agent="codex/7") as agent:
             agent.refused("INVALID_TRANSITION", "claim_review", review_id=review, reviewer_id=OTHER)
             agent.refused("FORBIDDEN", "retry_review", review_id=review)
-        shop.revise(review, diff=edited(text=f"once more {number}"))
+        desk.revise(review, diff=edited(text=f"once more {number}"))
     if verdict == "comment":
-        shop.do("retry_review", review_id=review)
-        assert agents.do("claim_review", reviewer_id=OTHER)["review_id"] == review
+        desk.do("retry_review", review_id=review)
+        assert label_agents.do("claim_review", reviewer_id=OTHER)["review_id"] == review
     else:
-        shop.verdict(review, verdict, shop.claim(review))
-        assert shop.status(review)["attention"] is None
-        shop.revise(review, diff=edited(text="as told"))
-        assert agents.do("claim_review", reviewer_id=OTHER)["review_id"] == review
+        desk.verdict(review, verdict, desk.claim(review))
+        assert desk.status(review)["attention"] is None
+        desk.revise(review, diff=edited(text="as told"))
+        assert label_agents.do("claim_review", reviewer_id=OTHER)["review_id"] == review
 
 
 @ON_BOTH_DATABASES

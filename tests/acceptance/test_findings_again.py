@@ -11,6 +11,7 @@ from tests.acceptance.finding import MAJOR, answered, found
 from tests.acceptance.reviewing import OTHER, AgentDesk, Desk
 from tests.broker import BrokerProcess
 from tests.databases import ON_BOTH_DATABASES
+from tests.modes import VARIATION
 
 
 def added(path: str, *lines: str) -> str:
@@ -36,16 +37,17 @@ CODE = (
     "    }",
     "    return cents",
 )
+MOVED = ("import x", *CODE[:1], "", *CODE[1:], "x()")
 PAY = {**MAJOR, "file": "pay.py", "line": 2}
 
 
 @ON_BOTH_DATABASES
-@pytest.mark.parametrize("ended", ["closed", "open"])
 @pytest.mark.parametrize(
-    ("line", "lines"),
+    ("line", "lines", "ended"),
     [
-        pytest.param(2, ("import x", *CODE[:1], "", *CODE[1:], "x()"), id="lines-that-tell-among-others"),
-        pytest.param(5, CODE, id="a-bracket-with-the-same-lines-around"),
+        pytest.param(2, MOVED, "closed", id="lines-that-tell-among-others"),
+        pytest.param(2, MOVED, "open", id="lines-that-tell-of-one-beside", marks=VARIATION),
+        pytest.param(5, CODE, "open", id="a-bracket-with-the-same-lines-around"),
     ],
 )
 def test_p11_a_finding_goes_on_with_a_copy_of_its_lines_at_another_path(
@@ -114,11 +116,11 @@ def test_p11_a_fault_that_comes_back_in_another_file_is_open_again(agents: Agent
 
 
 @pytest.mark.parametrize("finding", [WHOLE_FILE, WHOLE_CHANGE], ids=["file", "change"])
-@pytest.mark.parametrize(("path", "more"), [("pay.py", ("# more",)), ("money.py", ("# more",))])
+@pytest.mark.parametrize("path", ["pay.py", "money.py"])
 def test_p11_no_other_byte_or_name_rids_a_change_of_what_was_said_of_the_whole(
-    agents: AgentDesk, shop: Desk, finding: dict[str, str], path: str, more: tuple[str, ...]
+    agents: AgentDesk, shop: Desk, finding: dict[str, str], path: str
 ):
-    (kept,) = comes_again(agents, shop, added("pay.py", *CODE), finding, added(path, *CODE, *more))
+    (kept,) = comes_again(agents, shop, added("pay.py", *CODE), finding, added(path, *CODE, "# more"))
     assert (kept["file"], kept["claim"]) == (path if "file" in finding else None, finding["claim"])
     refused(agents, kept["review_id"])
 

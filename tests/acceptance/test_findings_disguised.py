@@ -11,6 +11,7 @@ from tests.acceptance.finding import found
 from tests.acceptance.reviewing import AgentDesk, Desk
 from tests.acceptance.test_findings_again import added, comes_again
 from tests.git.sandbox import Sandbox
+from tests.modes import VARIATION
 
 NAME = "code.txt"
 LINES = tuple(f"line number {number} of the code file" for number in range(1, 31))
@@ -62,16 +63,12 @@ def again(
 
 EVIL = {17: "rm -rf /"}
 ODD = [f"a line{char}that is evil" for char in "\f\x1c\x85\u2028\r"]
-LONG = {1: f"let x = {'1 + ' * 2500}1;"}
 MANY = (*(f"so many more, number {number}" for number in range(59)), "and this one is the fault of all")
 
 
 @pytest.mark.parametrize(
     ("first", "place", "then"),
     [
-        pytest.param(
-            Proposed(EVIL), {"line": 16, "end_line": 18}, Proposed(EVIL, ("more",)), id="a-range-with-lines-around"
-        ),
         pytest.param(
             Proposed(EVIL), {"line": 12, "end_line": 19}, Proposed(EVIL, ("more",)), id="a-range-out-of-sight"
         ),
@@ -82,19 +79,18 @@ MANY = (*(f"so many more, number {number}" for number in range(59)), "and this o
             id="a-long-range",
         ),
         *(
-            pytest.param(Proposed({17: odd}), {"line": 17}, Proposed({17: odd}, ("more",)), id=f"{odd!r}")
+            pytest.param(
+                Proposed({17: odd}),
+                {"line": 17},
+                Proposed({17: odd}, ("more",)),
+                id=f"{odd!r}",
+                marks=() if odd in (ODD[0], ODD[-1]) else VARIATION,
+            )
             for odd in ODD
         ),
         pytest.param(
             Proposed({7: "number seven"}), {"line": 9}, Proposed({7: "number seven"}, ("more",)), id="a-line-beside"
         ),
-        pytest.param(
-            Proposed({7: "number seven"}),
-            {"line": 9, "side": "old"},
-            Proposed({7: "number seven"}, ("more",)),
-            id="a-line-beside-as-it-was",
-        ),
-        pytest.param(Proposed(LONG), {"line": 1}, Proposed(LONG, ("more",)), id="a-line-of-10000-letters"),
         pytest.param(
             Proposed({}, MANY),
             {"line": 31, "end_line": 90},
@@ -117,7 +113,7 @@ def test_p11_a_finding_goes_on_with_what_the_change_makes(
     assert (kept["file"], kept["blocking"]) == (NAME, True)
 
 
-@pytest.mark.parametrize("place", [{"file": "other.txt"}, {"file": "other.txt", "line": 1}, {}])
+@pytest.mark.parametrize("place", [{"file": "other.txt", "line": 1}, {}])
 def test_p11_what_is_said_of_a_file_that_the_change_forgot_goes_on_with_the_change(
     agents: AgentDesk, shop: Desk, filed: Sandbox, place: dict[str, Any]
 ):
