@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any, cast
 
 import pytest
@@ -60,6 +64,19 @@ def check(name: str, code: str, **more: Any) -> dict[str, Any]:
     return {"name": name, "command": [PYTHON, "-c", code], **more}
 
 
+@cache
+def _template() -> Path:
+    """The repository that each project has a copy of."""
+    folder = Path(mkdtemp(prefix="tandem-checked-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    made = Sandbox(folder / "repository")
+    made.write("a.txt", "".join(f"line {number}\n" for number in range(1, 11)))
+    made.commit("start")
+    for sample in (made.root / ".git/hooks").glob("*.sample"):
+        sample.unlink()
+    return made.root
+
+
 class Checked(Desk):
     """A project whose checks a broker runs.
 
@@ -74,9 +91,8 @@ class Checked(Desk):
         if broker.environment.get("TANDEM_AUTH") == "token":
             self._http.headers["Authorization"] = f"Bearer {owner_token(broker)}"
         self.config_dir = config_dir
+        shutil.copytree(_template(), root)
         self.repo = Sandbox(root)
-        self.repo.write("a.txt", "".join(f"line {number}\n" for number in range(1, 11)))
-        self.repo.commit("start")
         self.register(root)
 
     def have(self, *checks: dict[str, Any], trusted: bool = True, unconfined: bool = False) -> None:

@@ -6,8 +6,8 @@ written is another one, so that each line of the tree, and each that is missing,
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.acceptance.checking import PYTHON, Checked, checked
+from tests.acceptance.checking import PYTHON, Checked
 
 FILES = ("a.txt", "f/one.txt", "f/two.txt")
 LINES = 9
@@ -156,22 +156,14 @@ def play(project: Checked, history: tuple[Any, ...]) -> tuple[bool, bool]:
     return True, True
 
 
-def test_p10_a_gate_opens_only_for_what_ran_on_nothing_unanswered(
-    tmp_path: Path, database_settings: dict[str, Any]
-) -> None:
-    with checked(tmp_path, checks_at_once=1, **database_settings) as first:
-        count = 0
+def test_p10_a_gate_opens_only_for_what_ran_on_nothing_unanswered(tmp_path: Path, checking: Checked) -> None:
+    count = itertools.count()
 
-        def in_a_project_of_its_own(run: Callable[[Checked], tuple[bool, bool]]) -> tuple[bool, bool]:
-            nonlocal count
-            count += 1
-            with Checked(first.broker, tmp_path / f"repository-{count}", first.config_dir) as project:
-                return run(project)
+    @settings(max_examples=6)
+    @given(history=histories)
+    def holds(history: tuple[Any, ...]) -> None:
+        with Checked(checking.broker, tmp_path / f"repository-{next(count)}", checking.config_dir) as project:
+            opened, had_to = play(project, history)
+        assert opened or not had_to
 
-        @settings(max_examples=6)
-        @given(history=histories)
-        def holds(history: tuple[Any, ...]) -> None:
-            opened, had_to = in_a_project_of_its_own(lambda project: play(project, history))
-            assert opened or not had_to
-
-        holds()
+    holds()
