@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import TypeAdapter
 
 from tandem.server.catalogue import REGISTRY
 from tests.acceptance.furnishing import REQUESTS, Shop
-from tests.acceptance.test_answers import LASTING, PASSING, looked_at, own
+from tests.acceptance.test_answers import LASTING, PASSING, declared, looked_at, own
 from tests.broker import STATUS_OF
 
 __all__ = ["looked_at", "own"]
@@ -64,12 +63,10 @@ def fuzz(own: Shop, operation: str) -> None:
     fields = found.request.model_fields
     # A reviewer that is asked for is waited for.
     quick = [number for number, one in enumerate(REQUESTS.get(operation, [])) if "$staff.hiring" not in one]
-    right = [own.request(operation, number) for number in quick] or [{}]
+    right = [own.request(operation, number) for number in quick[:2]] or [{}]
     always = {"project": own.desk.project, "timeout_s": 0}
 
-    answer = TypeAdapter[Any](found.answer)
-
-    @settings(max_examples=6)
+    @settings(max_examples=4)
     @given(request=spoilt(right, [*fields]))
     def ask(request: dict[str, Any]) -> None:
         sent = {**{name: value for name, value in always.items() if name in fields}, **request}
@@ -77,7 +74,7 @@ def fuzz(own: Shop, operation: str) -> None:
         response = own.desk.send(operation, json.dumps(sent).encode())
         envelope = response.json()
         if envelope["ok"]:
-            answer.validate_json(json.dumps(envelope["data"]), strict=True)
+            declared(operation).validate_json(json.dumps(envelope["data"]), strict=True)
             return
         error = envelope["error"]
         assert response.status_code == STATUS_OF.get(error["code"]), error
