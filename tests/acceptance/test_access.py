@@ -237,16 +237,3 @@ def test_a_trusted_broker_publishes_no_token_and_asks_for_none(broker_of_all: Br
     later = BrokerProcess(broker_of_all.folder, **TOKEN)
     with later, Bearer(later.url, "any", made["token"]) as alice:
         alice.do("list_reviews")
-
-
-def test_a_person_with_the_usual_roles_gives_a_disputed_review_back_to_the_reviewers(owner: Bearer):
-    usual, agents = ("proposer", "reviewer", "operator"), ("proposer", "reviewer")
-    with owner.give("alice", *usual) as alice, owner.give("codex", *agents) as codex, owner.give("bot", *agents) as bot:
-        review = bot.put_up()
-        for number in range(1, 4):
-            codex.decide(review, "changes_requested", findings=[{"severity": "major", "claim": f"Fault {number}."}])
-            bot.revise(review, description=f"Try {number}")
-        codex.refused("INVALID_TRANSITION", "claim_review", review_id=review)
-        codex.refused("FORBIDDEN", "retry_review", review_id=review)
-        alice.do("retry_review", review_id=review)
-        assert codex.do("claim_review", review_id=review)["review_id"] == review
