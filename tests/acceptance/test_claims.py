@@ -138,7 +138,6 @@ def await_reclaimed(desk: Desk, review: str, cursor: str) -> dict[str, Any]:
     return page["events"][0]
 
 
-@ON_BOTH_DATABASES
 def test_p1_p5_a_claim_lasts_while_its_holder_lives_until_the_deadline_and_a_dead_ones_is_lost_with_its_lease(
     hasty: Desk,
 ):

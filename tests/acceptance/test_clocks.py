@@ -18,7 +18,6 @@ import pytest
 from tandem.app import Broker
 from tandem.settings.config import Settings
 from tests.acceptance.reviewing import PROPOSAL, REVIEWER
-from tests.databases import ON_BOTH_DATABASES
 
 pytestmark = pytest.mark.anyio
 HOUR = 3600.0
@@ -97,7 +96,6 @@ async def test_p4_a_clock_that_jumps_ahead_forgets_no_key(
         assert await broker.do("create_review", **ONCE) == first
 
 
-@ON_BOTH_DATABASES
 async def test_p5_a_lease_lasts_as_long_as_it_says_though_the_clock_jumps(
     tmp_path: Path, machine: MachineClock, database_settings: dict[str, Any]
 ):

@@ -19,7 +19,7 @@ pytest_plugins = ["tests.acceptance.gated_brokers"]
 
 pytestmark = ON_BOTH_DATABASES
 TURNS = [("gemini", "codex"), ("codex", "gemini")]
-ROUNDS = 4
+ROUNDS = 3
 
 Answer = dict[str, Any]
 

@@ -19,12 +19,10 @@ from tests.acceptance.reviewing import REVIEWER, WHY, Desk
 from tests.broker import BrokerProcess, StartBroker, fresh_project
 from tests.databases import ON_BOTH_DATABASES
 
-pytestmark = ON_BOTH_DATABASES
-
 T = TypeVar("T")
 WRITERS = 4
 KILLS = 2
-ACKNOWLEDGED_BETWEEN_KILLS = 30
+ACKNOWLEDGED_BETWEEN_KILLS = 20
 PATIENCE_SECONDS = 60
 
 
@@ -155,6 +153,7 @@ def place_of(cursor: str) -> int:
     return int(cursor.rpartition(".")[2])
 
 
+@ON_BOTH_DATABASES
 @pytest.mark.timeout(240)
 def test_p3_p6_kill_9_in_a_loop_loses_nothing(
     start_broker: StartBroker, database_settings: dict[str, object], tmp_path: Path

@@ -116,7 +116,6 @@ def test_a_gate_outlives_the_registration_of_its_folder(shop: Desk, repo: Sandbo
     shop.refused("NOT_FOUND", "set_gate", enabled=True)
 
 
-@ON_BOTH_DATABASES
 def test_p3_a_gate_and_an_override_survive_the_death_of_the_broker(
     start_broker: StartBroker, database_settings: dict[str, object], repo: Sandbox
 ):

@@ -191,7 +191,7 @@ def test_p4_without_a_key_every_call_counts(desk: Desk):
     assert desk.do("create_review", **arguments)["review_id"] != desk.do("create_review", **arguments)["review_id"]
 
 
-@ON_BOTH_DATABASES
+# On PostgreSQL `test_chaos` kills brokers amid writes with keys.
 def test_p4_holds_across_a_kill(start_broker: StartBroker, database_settings: dict[str, object]):
     broker = start_broker(**database_settings)
     with Desk(broker.url, fresh_project()) as desk:

@@ -103,7 +103,7 @@ def test_p6_who_follows_the_log_by_waits_hears_everything_once_and_in_order(desk
     cursor = one.do("get_audit_log")["cursor"]
 
     def work(desk: Desk) -> list[tuple[int, str, str]]:
-        for number in range(6):
+        for number in range(_REVIEWS):
             review = desk.put_up(description=f"Number {number}.")
             desk.verdict(shared, "comment", generation)
             desk.approve(review)
@@ -113,7 +113,7 @@ def test_p6_who_follows_the_log_by_waits_hears_everything_once_and_in_order(desk
     def follow(desks_in_turn: Sequence[Desk]) -> list[tuple[int, str, str]]:
         seen: list[tuple[int, str, str]] = []
         place, turns = cursor, itertools.cycle(desks_in_turn)
-        while len([kind for _, _, kind in seen if kind == "review_closed"]) < _WRITERS * 6:
+        while len([kind for _, _, kind in seen if kind == "review_closed"]) < _WRITERS * _REVIEWS:
             page = next(turns).do("get_audit_log", cursor=place, wait=True, timeout_s=LONG, limit=7)
             assert page["changed"] or page["more"], "a wait slept over an event"
             seen += [(event["seq"], event["subject"], event["kind"]) for event in page["events"]]
@@ -126,11 +126,12 @@ def test_p6_who_follows_the_log_by_waits_hears_everything_once_and_in_order(desk
         followers = [partial(follow, (own[0], own[1])), partial(follow, (own[2],))]
         *_, both, single = at_once([*[partial(work, desk) for desk in own[4:]], *followers])
     assert both == single == sorted(set(both))
-    assert len(both) == _WRITERS * 6 * 5
+    assert len(both) == _WRITERS * _REVIEWS * 5
     assert [kind for _, subject, kind in both if subject == shared] == one.kinds(shared)[2:]
 
 
 _WRITERS = 8
+_REVIEWS = 3
 
 
 def subjects_and_kinds(page: dict[str, Any]) -> dict[str, list[str]]:

@@ -174,12 +174,13 @@ def test_p5_a_start_that_three_brokers_hear_of_takes_back_once_what_the_one_befo
 
 
 def test_a_project_that_one_broker_registers_is_known_to_the_other_at_once(site: Site, repo: Sandbox):
-    for number, (one, two) in enumerate([(site.one, site.two), (site.two, site.one)] * 2):
+    for number, (one, two) in enumerate([(site.one, site.two), (site.two, site.one)]):
         project = fresh_project()
         with Desk(one.url, project) as here, Desk(two.url, project) as there:
             here.register(repo.root)
             assert there.put_up_whole(diff=edited(text=f"better {number}"))["validated"]
             assert project in {known["project"] for known in there.do_unscoped("list_projects")["projects"]}
+            here.do_unscoped("remove_project", name=project)
 
 
 def test_a_project_that_moves_at_one_broker_is_validated_in_its_new_folder_at_the_other(
@@ -187,7 +188,7 @@ def test_a_project_that_moves_at_one_broker_is_validated_in_its_new_folder_at_th
 ):
     one, two = desks
     elsewhere = Sandbox(tmp_path / "elsewhere")
-    for _ in range(3):
+    for _ in range(2):
         one.register(repo.root)
         assert two.put_up_whole(diff=edited())["validated"]
         one.do_unscoped("remove_project", name=one.project)
@@ -199,14 +200,15 @@ def test_a_project_that_moves_at_one_broker_is_validated_in_its_new_folder_at_th
 
 
 def test_a_call_without_a_project_is_for_the_only_one_that_any_broker_registered(
-    start_broker: StartBroker, postgres_url: str, repo: Sandbox, tmp_path: Path
+    site: Site, repo: Sandbox, tmp_path: Path
 ):
-    brokers = [start_broker(database_url=postgres_url) for _ in range(2)]
     elsewhere = Sandbox(tmp_path / "elsewhere")
-    with Desk(brokers[0].url, "first") as one, Desk(brokers[1].url, "second") as two:
+    with Desk(site.one.url, "first") as one, Desk(site.two.url, "second") as two:
         one.register(repo.root)
         assert two.do_unscoped("create_review", **PROPOSAL, diff=edited())["project"] == "first"
         two.register(elsewhere.root)
         refused = one.envelope_unscoped("create_review", **PROPOSAL, diff=edited())
+        for name in ("first", "second"):
+            one.do_unscoped("remove_project", name=name)
     assert refused["error"]["code"] == "INVALID_INPUT"
     assert refused["error"]["details"]["allowed"] == ["first", "second"]
