@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, LiteralString, TypeVar
+from typing import TYPE_CHECKING, Any, LiteralString, TypeVar
 
 import psycopg
 import pytest
@@ -18,73 +18,41 @@ from tests.acceptance.gated import (
     FORK,
     GATED,
     Team,
-    assert_no_deadlocks,
     check_archive,
     check_story,
     code_of,
-    config_dir,
     played,
 )
 from tests.acceptance.reviewing import OTHER, at_once
 from tests.acceptance.waiting import Waiter, until_waiting
-from tests.broker import BrokerProcess, fresh_project
-from tests.postgres import PostgresServer
+from tests.broker import fresh_project
+
+if TYPE_CHECKING:
+    from tests.acceptance.two_brokers import Site
+
+pytest_plugins = ["tests.acceptance.two_brokers"]
 
 T = TypeVar("T")
 LONG = 45
 Answer = dict[str, Any]
 
 
-class Nodes:
-    """Two brokers with one database, one secret key, one folder of archives."""
-
-    def __init__(self, folder: Path, database: str) -> None:
-        self.database = database
-        shared = {
-            "database_url": database,
-            "config_dir": config_dir(folder / "config"),
-            "archive_dir": folder / "archives",
-        }
-        key = {"secret_key_file": folder / "secret.key"}
-        homes = [folder / name for name in ("one", "two")]
-        for home in homes:
-            home.mkdir()
-        self.one = BrokerProcess(homes[0], **shared, **key)
-        self.two = BrokerProcess(homes[1], **shared, **key)
-
-
-@pytest.fixture(scope="module")
-def nodes(postgres_server: PostgresServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
-    """All brokers run; an audit of their database finds it intact."""
-    database = postgres_server.create_database()
-    made = Nodes(tmp_path_factory.mktemp("nodes"), database)
-    brokers = (made.one, made.two)
-    with ExitStack() as stack:
-        for broker in brokers:
-            stack.callback(broker.stop)
-        at_once([broker.start for broker in brokers])
-        yield made
-        made.one.assert_intact()
-    assert_no_deadlocks(database)
-    postgres_server.drop_database(database)
-
-
 Pair = tuple[Team, Team]
 
 
 @contextmanager
-def pair_of(nodes: Nodes, workflow: str) -> Generator[Pair]:
+def pair_of(site: Site, workflow: str) -> Generator[Pair]:
     """The same roles, with the same sessions, at either broker."""
-    with Team(nodes.one.url, fresh_project(), workflow) as one:
+    with Team(site.one.url, fresh_project(), workflow) as one:
         one.enrol()
-        with one.elsewhere(nodes.two.url) as two:
+        with one.elsewhere(site.two.url) as two:
             yield one, two
 
 
 @pytest.fixture(scope="module")
-def pairs(nodes: Nodes) -> Iterator[dict[str, Pair]]:
+def pairs(site: Site) -> Iterator[dict[str, Pair]]:
     """A pair of each workflow; keys and sessions are slow to make, so that tests share them."""
-    with pair_of(nodes, GATED) as gated, pair_of(nodes, FORK) as fork:
+    with pair_of(site, GATED) as gated, pair_of(site, FORK) as fork:
         yield {GATED: gated, FORK: fork}
 
 
@@ -103,9 +71,9 @@ def writers(pairs: dict[str, Pair]) -> Iterator[Pair]:
 
 
 @pytest.fixture
-def newcomers(nodes: Nodes) -> Iterator[Pair]:
+def newcomers(site: Site) -> Iterator[Pair]:
     """As `teams`, with keys and sessions that the test may spoil."""
-    with pair_of(nodes, GATED) as (one, two):
+    with pair_of(site, GATED) as (one, two):
         yield one, two
         check_story(one)
 
@@ -173,7 +141,7 @@ def test_p4_a_start_under_a_key_begins_one_cycle_with_one_token(writers: Pair):
     one.finish("writer")
 
 
-def test_every_order_of_approval_withdrawal_and_revision(nodes: Nodes, teams: Pair):
+def test_every_order_of_approval_withdrawal_and_revision(site: Site, teams: Pair):
     one, two = teams
     for order in itertools.permutations(range(3)):
         if one.where()["phase"] is None:
@@ -187,7 +155,7 @@ def test_every_order_of_approval_withdrawal_and_revision(nodes: Nodes, teams: Pa
             partial(two.call, "close_review", review_id=review),
             partial(two.call, "handoff_write", **sent),
         ]
-        answers = in_line(nodes.database, [steps[step] for step in order])
+        answers = in_line(site.database, [steps[step] for step in order])
         approved, closed, written = (answers[order.index(step)] for step in range(3))
         assert closed["ok"]
         assert code_of(approved) in {None, "STALE_CLAIM"}
@@ -204,7 +172,7 @@ def test_every_order_of_approval_withdrawal_and_revision(nodes: Nodes, teams: Pa
             one.do("close_review", review_id=written["data"]["review_id"])
 
 
-def test_every_order_of_completion_and_handoff_and_claim(nodes: Nodes, writers: Pair):
+def test_every_order_of_completion_and_handoff_and_claim(site: Site, writers: Pair):
     one, two = writers
     for order in itertools.permutations(range(3)):
         token = begin(one, two)
@@ -215,7 +183,7 @@ def test_every_order_of_completion_and_handoff_and_claim(nodes: Nodes, writers: 
             partial(two.call, "handoff_write", **two.handing("writer", "editor", token)),
             partial(two.call, "claim_review", review_id=review, reviewer_id=OTHER),
         ]
-        answers = in_line(nodes.database, [steps[step] for step in order])
+        answers = in_line(site.database, [steps[step] for step in order])
         completed, written, claimed = (answers[order.index(step)] for step in range(3))
         assert {code_of(completed), code_of(written)} in ({None, "INVALID_PHASE"}, {"INVALID_PHASE"})
         assert two.where()["phase"] == ("complete" if completed["ok"] else "draft")
@@ -230,16 +198,16 @@ def test_every_order_of_completion_and_handoff_and_claim(nodes: Nodes, writers: 
 
 
 @pytest.mark.anyio
-async def test_p6_who_waits_for_its_turn_is_woken_by_an_approval_elsewhere(nodes: Nodes, teams: Pair):
+async def test_p6_who_waits_for_its_turn_is_woken_by_an_approval_elsewhere(site: Site, teams: Pair):
     one, two = teams
     begin(one, two)
     written = one.hand_over("gemini", "codex")
     asked = {"project": one.project, "workflow": GATED, "wait": True, "cursor": written["cursor"], "timeout_s": LONG}
     async with (
-        Waiter(nodes.two, "cycle_status", **asked, role="codex") as consumer,
-        Waiter(nodes.two, "cycle_status", **asked) as anybody,
+        Waiter(site.two, "cycle_status", **asked, role="codex") as consumer,
+        Waiter(site.two, "cycle_status", **asked) as anybody,
     ):
-        await until_waiting(nodes.two, 2)
+        await until_waiting(site.two, 2)
         one.approve(written["review_id"])
         for waiter in (consumer, anybody):
             told = await waiter.answer()
@@ -247,11 +215,11 @@ async def test_p6_who_waits_for_its_turn_is_woken_by_an_approval_elsewhere(nodes
     assert two.lock("codex")
 
 
-def test_a_session_opened_while_its_key_is_replaced_does_not_outlive_it(nodes: Nodes, newcomers: Pair):
+def test_a_session_opened_while_its_key_is_replaced_does_not_outlive_it(site: Site, newcomers: Pair):
     one, two = newcomers
     rotate = partial(one.call, "cycle_rotate", role="gemini")
     opening = partial(two.call, "session_open", role="gemini", psk=two.keys["gemini"])
-    rotated, opened = in_line(nodes.database, [rotate, opening])
+    rotated, opened = in_line(site.database, [rotate, opening])
     assert rotated["ok"]
     if opened["ok"]:
         one.refused("INVALID_SESSION", "lock_acquire", session_token=opened["data"]["session_token"])
@@ -259,14 +227,14 @@ def test_a_session_opened_while_its_key_is_replaced_does_not_outlive_it(nodes: N
         assert code_of(opened) == "AUTH_FAILED"
 
 
-def test_steps_of_sessions_that_a_rotation_ends(nodes: Nodes, newcomers: Pair):
+def test_steps_of_sessions_that_a_rotation_ends(site: Site, newcomers: Pair):
     one, two = newcomers
     token = begin(one, two)
     rotate = partial(one.call, "cycle_rotate", role="gemini")
     for operation in ("handoff_write", "session_close"):
         session = {"session_token": two.sessions["gemini"]}
         sent = two.handing("gemini", "codex", token) if operation == "handoff_write" else session
-        rotated, answer = in_line(nodes.database, [rotate, partial(two.call, operation, **sent)])
+        rotated, answer = in_line(site.database, [rotate, partial(two.call, operation, **sent)])
         assert code_of(answer) in {None, "INVALID_SESSION"}
         one.refused("INVALID_SESSION", "lock_acquire", **session)
         one.keys["gemini"] = rotated["data"]["keys"]["gemini"]
@@ -274,12 +242,12 @@ def test_steps_of_sessions_that_a_rotation_ends(nodes: Nodes, newcomers: Pair):
 
 
 @pytest.mark.parametrize("ending", ["session_close", "cycle_rotate"])
-def test_a_step_that_was_held_up_comes_before_the_end_of_its_session(nodes: Nodes, newcomers: Pair, ending: str):
+def test_a_step_that_was_held_up_comes_before_the_end_of_its_session(site: Site, newcomers: Pair, ending: str):
     one, two = newcomers
     token = begin(one, two)
     write = partial(one.call, "handoff_write", **one.handing("gemini", "codex", token))
     how = {"role": "gemini"} if ending == "cycle_rotate" else {"session_token": two.sessions["gemini"]}
     # The session is open when the write begins, and nothing may end it before the write gets the cycle.
-    written, ended = in_line(nodes.database, [write, partial(two.call, ending, **how)], CYCLES)
+    written, ended = in_line(site.database, [write, partial(two.call, ending, **how)], CYCLES)
     assert (written["ok"], ended["ok"]) == (True, True)
     one.refused("INVALID_SESSION", "lock_acquire", session_token=one.sessions["gemini"])

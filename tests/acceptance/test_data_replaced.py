@@ -129,14 +129,13 @@ def test_p6_brokers_that_find_out_one_after_the_other_that_a_copy_was_put_back_t
         return [BrokerProcess(folder, database_url=of, checkpoint_interval_seconds=0.05, **HASTY) for folder in folders]
 
     with ExitStack() as stack:
-        running = [stack.enter_context(broker) for broker in brokers(url)]
-        desk = stack.enter_context(Desk(running[0].url, fresh_project()))
+        first, second = brokers(url)
+        desk = stack.enter_context(Desk(stack.enter_context(first).url, fresh_project()))
         before = desk.put_up()
-        for broker in running:
-            broker.stop()
+        first.stop()
         copy = postgres_server.copy_database(url)
-        for broker in running:
-            broker.start()
+        first.start()
+        stack.enter_context(second)
         _until_both_have_written_a_checkpoint(folders, desk)
         cursor = desk.do("get_audit_log")["cursor"]
     with ExitStack() as stack:

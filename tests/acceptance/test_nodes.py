@@ -19,7 +19,7 @@ from mcp import Client
 from tests.acceptance.pooling import Steward
 from tests.acceptance.reviewing import OTHER, PROPOSAL, REVIEWER, WHY, Desk, at_once, edited
 from tests.acceptance.test_retention import SOON, until_removed
-from tests.broker import BrokerProcess, StartBroker, fresh_project
+from tests.broker import BrokerProcess, fresh_project
 from tests.git.sandbox import Sandbox
 from tests.interfaces.following import CreatedTask, Follower, TaskState, about
 from tests.postgres import PostgresServer
@@ -84,11 +84,9 @@ def test_p4_a_key_is_the_same_key_everywhere(desks: tuple[Desk, Desk]):
         assert all(answer == claimed[0] for answer in claimed)
 
 
-def test_p5_a_dead_holders_claim_is_taken_back_once(start_broker: StartBroker, postgres_url: str):
-    hasty = {"database_url": postgres_url, "claim_timeout_seconds": 1, "sweep_interval_seconds": 0.1}
-    brokers = start_broker(**hasty), start_broker(**hasty)
+def test_p5_a_dead_holders_claim_is_taken_back_once(hasty: Hasty):
     project = fresh_project()
-    with Desk(brokers[0].url, project) as one, Desk(brokers[1].url, project) as two:
+    with Desk(hasty.brokers[0].url, project) as one, Desk(hasty.brokers[1].url, project) as two:
         reviews = [one.put_up() for _ in range(4)]
         cursor = one.do("get_audit_log")["cursor"]
         for review in reviews:
@@ -125,9 +123,9 @@ async def test_p6_a_task_of_one_broker_is_known_to_the_other(desks: tuple[Desk, 
 
 @pytest.fixture(scope="module")
 def hasty(postgres_server: PostgresServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hasty]:
-    """Three brokers that look for chores all the time."""
+    """Three brokers that look for chores all the time, and whose leases are short."""
     url = postgres_server.create_database()
-    settings = {"database_url": url, "checkpoint_interval_seconds": 0.05, **SOON}
+    settings = {"database_url": url, "checkpoint_interval_seconds": 0.05, "claim_timeout_seconds": 1, **SOON}
     with ExitStack() as stack:
         folders = [tmp_path_factory.mktemp("node") for _ in range(3)]
         yield Hasty([stack.enter_context(BrokerProcess(folder, **settings)) for folder in folders], url)

@@ -7,13 +7,14 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.acceptance.gated import assert_no_deadlocks, config_dir
 from tests.acceptance.reviewing import Desk
 from tests.broker import BrokerProcess, fresh_project
 from tests.postgres import PostgresServer
 
 
 class Site(NamedTuple):
-    """Two brokers, and the database that they have."""
+    """Two brokers with the workflows of `gated`, and the database and archives that they have."""
 
     one: BrokerProcess
     two: BrokerProcess
@@ -21,14 +22,16 @@ class Site(NamedTuple):
     server: str
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def site(postgres_server: PostgresServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """Two brokers with one database, whose log verifies in the end."""
-    url = postgres_server.create_database()
+    """Two brokers with one database, whose log verifies in the end; tests remove the projects that they register."""
+    url, folder = postgres_server.create_database(), tmp_path_factory.mktemp("site")
+    shared = {"database_url": url, "config_dir": config_dir(folder / "config"), "archive_dir": folder / "archives"}
     folders = [tmp_path_factory.mktemp("node") for _ in range(2)]
-    with BrokerProcess(folders[0], database_url=url) as one, BrokerProcess(folders[1], database_url=url) as two:
+    with BrokerProcess(folders[0], **shared) as one, BrokerProcess(folders[1], **shared) as two:
         yield Site(one, two, url, postgres_server.url())
         one.assert_intact()
+    assert_no_deadlocks(url)
     postgres_server.drop_database(url)
 
 
