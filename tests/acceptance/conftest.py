@@ -18,6 +18,14 @@ from tests.git.sandbox import Sandbox
 __all__ = ["broker", "database_settings", "start_broker"]
 
 
+@pytest.fixture(scope="session")
+def quiet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """A broker for tests that count what is parked in it or what it has done; audited at the end."""
+    with BrokerProcess(tmp_path_factory.mktemp("quiet")) as started:
+        yield started
+        started.assert_intact()
+
+
 @pytest.fixture
 def desk(broker: BrokerProcess) -> Iterator[Desk]:
     """A label project: nothing is validated, so git is not asked."""

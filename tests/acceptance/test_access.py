@@ -211,22 +211,17 @@ def test_tokens_are_no_tools(owner: Bearer):
             assert answer["error"]["code"] == "NOT_FOUND", name
 
 
-def test_a_login_is_for_whoever_asks(owner: Bearer, broker_of_all: BrokerProcess):
+def test_a_login_is_for_whoever_asks(owner: Bearer, broker: BrokerProcess):
     with owner.give("alice", "operator", bound=True) as alice:
         paths = {alice.plain("create_login")["data"]["path"] for _ in range(2)}
         assert len(paths) == 2
         assert all(path.startswith("/login?code=") for path in paths)
-    trusted = httpx.post(f"{broker_of_all.url}/api/v1/create_login", json={}).json()["data"]
+    trusted = httpx.post(f"{broker.url}/api/v1/create_login", json={}).json()["data"]
     assert trusted == {"path": "/", "expires_in_s": 0}
 
 
-@pytest.fixture
-def broker_of_all(start_broker: StartBroker) -> BrokerProcess:
-    """A broker that trusts everybody."""
-    return start_broker()
-
-
-def test_a_trusted_broker_publishes_no_token_and_asks_for_none(broker_of_all: BrokerProcess):
+def test_a_trusted_broker_publishes_no_token_and_asks_for_none(start_broker: StartBroker):
+    broker_of_all = start_broker()
     assert owner_token(broker_of_all) is None
     anything = ("Authorization", "Bearer anything")
     assert posted(broker_of_all, REVIEW, anything, anything).status_code == 200

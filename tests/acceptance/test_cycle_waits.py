@@ -18,14 +18,6 @@ LONG = 30
 
 
 @pytest.fixture(scope="module")
-def quiet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    """A broker on which no other test waits, audited at the end; `test_cycle_nodes` waits on PostgreSQL."""
-    with BrokerProcess(tmp_path_factory.mktemp("broker")) as started:
-        yield started
-        started.assert_intact()
-
-
-@pytest.fixture(scope="module")
 def quiet_crew(quiet: BrokerProcess) -> Iterator[Crew]:
     """What `crew` is."""
     with Crew(quiet.url, fresh_project()) as opened:

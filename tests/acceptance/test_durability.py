@@ -1,4 +1,7 @@
-"""P3 and P6 under `kill -9`: acknowledged writes are there, and readers who follow the log miss none of them."""
+"""P3 and P6 under `kill -9`: acknowledged writes are there, and readers who follow the log miss none of them.
+
+On PostgreSQL `test_chaos` kills brokers, and PostgreSQL.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,10 @@ import pytest
 
 from tests.acceptance.gated import DIRECT, GATED, Team, check_archive, check_story, config_dir, kinds_of, to_idle
 from tests.acceptance.reviewing import REVIEWER, WHY, Desk
+from tests.acceptance.test_gate_switch import CHANGE, OTHER
+from tests.acceptance.test_idempotency import REFUSED, WRITES
 from tests.broker import BrokerProcess, StartBroker, fresh_project
-from tests.databases import ON_BOTH_DATABASES
+from tests.git.sandbox import Sandbox
 
 T = TypeVar("T")
 WRITERS = 4
@@ -153,7 +158,6 @@ def place_of(cursor: str) -> int:
     return int(cursor.rpartition(".")[2])
 
 
-@ON_BOTH_DATABASES
 @pytest.mark.timeout(240)
 def test_p3_p6_kill_9_in_a_loop_loses_nothing(
     start_broker: StartBroker, database_settings: dict[str, object], tmp_path: Path
@@ -211,20 +215,33 @@ def test_p3_p6_kill_9_in_a_loop_loses_nothing(
     assert {review: told[review] for review in acknowledged} == stored
 
 
-def test_p3_a_claim_outlives_the_broker(start_broker: StartBroker, database_settings: dict[str, object]):
-    broker = start_broker(**database_settings)
+def test_p3_p4_claims_gates_overrides_and_answers_are_after_a_kill_as_they_were(
+    start_broker: StartBroker, repo: Sandbox
+):
+    broker = start_broker()
     with Desk(broker.url, fresh_project()) as desk:
+        desk.register(repo.root)
+        gate = desk.do("set_gate", enabled=True, branches=["main"])
+        desk.override(changes=[CHANGE], reason="The shop is down.", override_id="ov-1")
+        calls = [REFUSED["claim"](desk), *(WRITES[name](desk) for name in ("create", "verdict", "message"))]
+        answers = [desk.call(operation, **sent, idempotency_key="key-1") for operation, sent in calls]
         review = desk.put_up()
         generation = desk.claim(review)
-        before = desk.everything(review)
+        before = desk.everything(review), desk.do("get_audit_log", limit=200)["events"]
     broker.kill()
+    assert broker.run("status").returncode == 3
     broker.start()
     with Desk(broker.url, desk.project) as desk:
+        assert [desk.call(operation, **sent, idempotency_key="key-1") for operation, sent in calls] == answers
+        assert (desk.everything(review), desk.do("get_audit_log", limit=200)["events"]) == before
+        assert desk.do("get_gate") == gate
+        assert desk.do("check_gate", changes=[CHANGE])["allowed"]
+        assert not desk.do("check_gate", changes=[OTHER])["allowed"]
         # The lease goes on: no other reviewer may take it before it ends, and its holder need not notice anything.
-        assert desk.everything(review) == before
         desk.refused("ALREADY_CLAIMED", "claim_review", review_id=review, reviewer_id="rev-2")
         desk.do("renew_claim", review_id=review, claim_generation=generation)
         desk.do("submit_verdict", review_id=review, verdict="approved", reviewer_id=REVIEWER)
+    broker.assert_intact()
 
 
 def test_p5_a_lease_that_ran_out_while_no_broker_ran_is_taken_back_at_the_start(start_broker: StartBroker):

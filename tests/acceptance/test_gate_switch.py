@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.acceptance.gating import staged
 from tests.acceptance.reviewing import Desk, at_once
-from tests.broker import StartBroker, fresh_project
+from tests.broker import fresh_project
 from tests.databases import ON_BOTH_DATABASES
 from tests.git.sandbox import Sandbox
 
@@ -114,22 +114,6 @@ def test_a_gate_outlives_the_registration_of_its_folder(shop: Desk, repo: Sandbo
     assert shop.do("get_gate")["enabled"]
     assert not shop.loosen(enabled=False)["enabled"]
     shop.refused("NOT_FOUND", "set_gate", enabled=True)
-
-
-def test_p3_a_gate_and_an_override_survive_the_death_of_the_broker(
-    start_broker: StartBroker, database_settings: dict[str, object], repo: Sandbox
-):
-    broker = start_broker(**database_settings)
-    with Desk(broker.url, fresh_project()) as desk:
-        desk.register(repo.root)
-        on = desk.do("set_gate", enabled=True, branches=["main"])
-        desk.override(changes=[CHANGE], reason="The shop is down.", override_id="ov-1")
-        broker.kill()
-        broker.start()
-        assert desk.do("get_gate") == on
-        assert desk.do("check_gate", changes=[CHANGE])["allowed"]
-        assert not desk.do("check_gate", changes=[OTHER])["allowed"]
-    broker.assert_intact()
 
 
 @ON_BOTH_DATABASES

@@ -191,22 +191,6 @@ def test_p4_without_a_key_every_call_counts(desk: Desk):
     assert desk.do("create_review", **arguments)["review_id"] != desk.do("create_review", **arguments)["review_id"]
 
 
-# On PostgreSQL `test_chaos` kills brokers amid writes with keys.
-def test_p4_holds_across_a_kill(start_broker: StartBroker, database_settings: dict[str, object]):
-    broker = start_broker(**database_settings)
-    with Desk(broker.url, fresh_project()) as desk:
-        refused = REFUSED["claim"](desk)
-        calls = [WRITES["create"](desk), WRITES["verdict"](desk), WRITES["message"](desk), refused]
-        first = [desk.call(operation, **arguments, idempotency_key=KEY) for operation, arguments in calls]
-        before = everything(desk)
-    broker.kill()
-    broker.start()
-    with Desk(broker.url, desk.project) as desk:
-        again = [desk.call(operation, **arguments, idempotency_key=KEY) for operation, arguments in calls]
-        assert again == first
-        assert everything(desk) == before
-
-
 def test_p4_a_key_is_forgotten_after_its_time_only(start_broker: StartBroker):
     broker = start_broker(
         idempotency_ttl_seconds=TTL_SECONDS, sweep_interval_seconds=0.1, checkpoint_interval_seconds=0.1

@@ -97,13 +97,25 @@ HISTORY = [
 """With a verdict at either side of the 5,000 events that one scan looks through, and one review that was sent back."""
 
 
-def test_p6_a_wait_finds_what_lies_behind_thousands_of_other_events(folder: Path, database_settings: dict[str, object]):
+@pytest.mark.anyio
+async def test_p6_a_wait_hears_of_all_that_comes_after_it_began_also_behind_thousands_of_other_events(
+    folder: Path, database_settings: dict[str, object]
+):
     with (
         BrokerProcess(folder, sweep_interval_seconds=3600, **database_settings) as broker,
         Desk(broker.url, "alpha") as desk,
     ):
         beginning = desk.do("get_audit_log")["cursor"]
-        run_sql(broker, database_settings, *HISTORY, "UPDATE events SET kind = 'message_sent' WHERE seq = 1")
+        asked = {"project": "alpha", "kind": "verdict_submitted", "limit": 1, "wait": True, "timeout_s": 45}
+        async with Waiter(broker, "get_audit_log", **asked) as waiter:
+            await until_waiting(broker, 1)
+            run_sql(broker, database_settings, *HISTORY)
+            desk.put_up()
+            first = await waiter.answer()
+        assert [event["seq"] for event in first["events"]] == [1]
+        rest = desk.do("get_audit_log", **{**asked, "cursor": first["cursor"]})
+        assert [event["seq"] for event in rest["events"]] == [9000]
+        run_sql(broker, database_settings, "UPDATE events SET kind = 'message_sent' WHERE seq = 1")
         wanted: dict[str, Any] = {"cursor": beginning, "wait": True, "timeout_s": 0.1}
         log = desk.do("get_audit_log", kind="verdict_submitted", **wanted)
         assert ([event["seq"] for event in log["events"]], log["changed"]) == ([9000], True)
@@ -114,22 +126,3 @@ def test_p6_a_wait_finds_what_lies_behind_thousands_of_other_events(folder: Path
         none = desk.do("get_audit_log", kind="review_closed", **wanted)
         assert (none["events"], none["more"], none["changed"]) == ([], False, False)
         assert not desk.do("get_activity_feed", status="rejected", category="verification", **wanted)["changed"]
-
-
-@pytest.mark.anyio
-async def test_p6_a_wait_without_a_cursor_hears_of_all_that_comes_after_it_began(
-    folder: Path, database_settings: dict[str, object]
-):
-    with (
-        BrokerProcess(folder, sweep_interval_seconds=3600, **database_settings) as broker,
-        Desk(broker.url, "alpha") as desk,
-    ):
-        asked = {"project": "alpha", "kind": "verdict_submitted", "limit": 1, "wait": True, "timeout_s": 45}
-        async with Waiter(broker, "get_audit_log", **asked) as waiter:
-            await until_waiting(broker, 1)
-            run_sql(broker, database_settings, *HISTORY)
-            desk.put_up()
-            first = await waiter.answer()
-        assert [event["seq"] for event in first["events"]] == [1]
-        rest = desk.do("get_audit_log", **{**asked, "cursor": first["cursor"]})
-        assert [event["seq"] for event in rest["events"]] == [9000]

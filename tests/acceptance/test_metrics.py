@@ -22,16 +22,9 @@ TEXT = "text/plain;version=0.0.4"
 OPENMETRICS = "application/openmetrics-text;version=1.0.0"
 
 
-@pytest.fixture(scope="module")
-def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    """A broker that no other test uses, so that its numbers are known."""
-    with BrokerProcess(tmp_path_factory.mktemp("watched")) as started:
-        yield started
-
-
 @pytest.fixture
-def desk(watched: BrokerProcess) -> Iterator[Desk]:
-    with Desk(watched.url, fresh_project()) as opened:
+def desk(quiet: BrokerProcess) -> Iterator[Desk]:
+    with Desk(quiet.url, fresh_project()) as opened:
         yield opened
 
 
@@ -54,11 +47,11 @@ def moved(before: dict[tuple[str, ...], float], after: dict[tuple[str, ...], flo
     return after.get(sample, 0) - before.get(sample, 0)
 
 
-def test_calls_are_counted_by_operation_and_outcome(watched: BrokerProcess, desk: Desk):
-    before = scraped(watched)
+def test_calls_are_counted_by_operation_and_outcome(quiet: BrokerProcess, desk: Desk):
+    before = scraped(quiet)
     review = desk.put_up_claimed()
     desk.refused("ALREADY_CLAIMED", "claim_review", review_id=review, reviewer_id="rev-2")
-    after = scraped(watched)
+    after = scraped(quiet)
     assert moved(before, after, "tandem_calls_total", "OK", "create_review") == 1
     assert moved(before, after, "tandem_calls_total", "OK", "claim_review") == 1
     assert moved(before, after, "tandem_calls_total", "ALREADY_CLAIMED", "claim_review") == 1
@@ -68,11 +61,11 @@ def test_calls_are_counted_by_operation_and_outcome(watched: BrokerProcess, desk
     assert after["tandem_calls_running",] == 0
 
 
-def test_what_is_stored_is_counted(watched: BrokerProcess, desk: Desk):
-    before = scraped(watched)
+def test_what_is_stored_is_counted(quiet: BrokerProcess, desk: Desk):
+    before = scraped(quiet)
     first, _ = desk.put_up(), desk.put_up()
     desk.claim(first)
-    after = scraped(watched)
+    after = scraped(quiet)
     assert moved(before, after, "tandem_reviews", "pending") == 1
     assert moved(before, after, "tandem_reviews", "claimed") == 1
     # Chores write, too.
@@ -84,41 +77,41 @@ def test_what_is_stored_is_counted(watched: BrokerProcess, desk: Desk):
 
 
 @pytest.mark.anyio
-async def test_a_wait_is_parked_and_no_slow_call(watched: BrokerProcess, desk: Desk):
+async def test_a_wait_is_parked_and_no_slow_call(quiet: BrokerProcess, desk: Desk):
     review = desk.put_up()
     cursor = desk.status(review)["cursor"]
-    before = scraped(watched)
+    before = scraped(quiet)
     asked = {"review_id": review, "cursor": cursor, "wait": True, "timeout_s": 60}
-    async with Waiter(watched, "get_review_status", **asked) as waiter:
-        await until_waiting(watched, 1)
-        waiting = await asyncio.to_thread(scraped, watched)
+    async with Waiter(quiet, "get_review_status", **asked) as waiter:
+        await until_waiting(quiet, 1)
+        waiting = await asyncio.to_thread(scraped, quiet)
         assert waiting["tandem_waits_parked",] == 1
         assert waiting["tandem_calls_running",] == 1
         assert waiting["tandem_connections", "served"] >= 2
         await asyncio.to_thread(desk.approve, review)
         await waiter.answer()
-    after = scraped(watched)
+    after = scraped(quiet)
     assert moved(before, after, "tandem_calls_total", "OK", "get_review_status") == 1
     assert moved(before, after, "tandem_call_seconds_count", "get_review_status") == 0
     assert after["tandem_waits_parked",] == 0
 
 
-def test_no_label_is_a_clients_own_word(watched: BrokerProcess, desk: Desk):
+def test_no_label_is_a_clients_own_word(quiet: BrokerProcess, desk: Desk):
     params = b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "made_up", "arguments": {}}}'
     headers = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
-    refused = httpx.post(f"{watched.url}/mcp", content=params, headers=headers).text
+    refused = httpx.post(f"{quiet.url}/mcp", content=params, headers=headers).text
     assert "made_up" in refused
     desk.put_up()
-    told = scraped(watched)
+    told = scraped(quiet)
     assert not any("made_up" in part or desk.project in part for sample in told for part in sample)
 
 
-def test_openmetrics_is_spoken_where_it_is_accepted(watched: BrokerProcess):
-    assert scraped(watched, OPENMETRICS)["tandem_database_up",] == 1
+def test_openmetrics_is_spoken_where_it_is_accepted(quiet: BrokerProcess):
+    assert scraped(quiet, OPENMETRICS)["tandem_database_up",] == 1
 
 
-def test_the_host_is_checked_as_everywhere(watched: BrokerProcess):
-    response = httpx.get(f"{watched.url}/metrics", headers={"host": "evil.example.com"})
+def test_the_host_is_checked_as_everywhere(quiet: BrokerProcess):
+    response = httpx.get(f"{quiet.url}/metrics", headers={"host": "evil.example.com"})
     assert (response.status_code, response.json()["error"]["code"]) == (403, "FORBIDDEN")
 
 

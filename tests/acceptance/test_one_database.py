@@ -61,6 +61,11 @@ def test_a_second_broker_on_the_same_file_is_refused_from_whatever_data_folder(o
         path = name(database(own), tmp_path / "second")
         told = refused_start(BrokerProcess(tmp_path / "second", database_url=f"sqlite:///{path}"))
         assert f"Another broker (process {own.pid}) has the database {database(own)}" in told
+    other = tmp_path / "second" / "other.db"
+    os.link(database(own), other)
+    told = refused_start(BrokerProcess(tmp_path / "second", database_url=f"sqlite:///{other}"))
+    assert "has a second name (a hard link)" in told
+    other.unlink()
     with Desk(own.url, "first") as desk:
         assert desk.put_up()
     own.kill()
@@ -68,13 +73,6 @@ def test_a_second_broker_on_the_same_file_is_refused_from_whatever_data_folder(o
     key = own.data_dir / "secret.key"
     with BrokerProcess(tmp_path / "second", database_url=f"sqlite:///{path}", secret_key_file=key) as second:
         assert second.health()["log_id"]
-
-
-def test_a_database_with_a_second_name_is_refused(own: BrokerProcess, tmp_path: Path):
-    other = tmp_path / "second" / "other.db"
-    os.link(database(own), other)
-    told = refused_start(BrokerProcess(tmp_path / "second", database_url=f"sqlite:///{other}"))
-    assert "has a second name (a hard link)" in told
 
 
 def _is_out_of_order(broker: BrokerProcess, review: str, reason: str) -> None:
@@ -130,25 +128,25 @@ def test_what_is_in_a_log_that_was_removed_is_saved_by_an_orderly_stop(own: Brok
         assert desk.status(review)["status"] == "pending"
 
 
-@pytest.mark.parametrize("harm", [Path.unlink, _empty])
-def test_a_start_makes_no_new_database_where_there_was_one(own: BrokerProcess, harm: Callable[[Path], None]):
+def test_a_start_makes_no_new_database_where_there_was_one(own: BrokerProcess):
+    record = own.data_dir / "databases.json"
     with Desk(own.url, "first") as desk:
         review = desk.put_up()
+    for harm in (Path.unlink, _empty):
+        own.stop()
+        whole = database(own).read_bytes()
+        harm(database(own))
+        before = {path.name for path in own.data_dir.iterdir()}
+        told = refused_start(own)
+        assert "is gone, or empty" in told
+        assert f"delete {record}" in told
+        assert {path.name for path in own.data_dir.iterdir()} == before
+        database(own).write_bytes(whole)
+        own.start()
+        with Desk(own.url, "first") as desk:
+            assert desk.status(review)["status"] == "pending"
     own.stop()
-    whole = database(own).read_bytes()
-    harm(database(own))
-    before = {path.name for path in own.data_dir.iterdir()}
-    record = own.data_dir / "databases.json"
-    told = refused_start(own)
-    assert "is gone, or empty" in told
-    assert f"delete {record}" in told
-    assert {path.name for path in own.data_dir.iterdir()} == before
-    database(own).write_bytes(whole)
-    own.start()
-    with Desk(own.url, "first") as desk:
-        assert desk.status(review)["status"] == "pending"
-    own.stop()
-    harm(database(own))
+    database(own).unlink()
     record.unlink()
     own.start()
     with Desk(own.url, "first") as desk:
