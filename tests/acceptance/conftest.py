@@ -14,8 +14,16 @@ from tests.acceptance.reviewing import AgentDesk, Desk
 from tests.broker import BrokerProcess, broker, database_settings, fresh_project, start_broker
 from tests.commandline import ShellInside, repository
 from tests.git.sandbox import Sandbox
+from tests.postgres import PostgresServer, running_postgres
 
 __all__ = ["broker", "database_settings", "start_broker"]
+
+
+@pytest.fixture(scope="session")
+def durable_postgres() -> Iterator[PostgresServer]:
+    """One to stop and to crash, for all tests here; it runs when a test ends."""
+    with running_postgres(durable=True) as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

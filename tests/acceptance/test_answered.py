@@ -20,7 +20,7 @@ from tests.acceptance.test_webhooks import HASTY, finish
 from tests.broker import BrokerProcess, fresh_project
 from tests.cable import Cable
 from tests.modes import VARIATION
-from tests.postgres import PostgresServer, running_postgres
+from tests.postgres import PostgresServer
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -104,17 +104,17 @@ class Site:
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+def site(durable_postgres: PostgresServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """After each trouble everything is as before it."""
-    with running_postgres(durable=True) as server, Cable(server.port) as cable:
-        url, folder = server.create_database(), tmp_path_factory.mktemp("broker")
-        with (
-            BrokerProcess(folder, database_url=cable.through(url), **HASTY) as broker,
-            Receiver() as receiver,
-            Desk(broker.url, fresh_project()) as desk,
-        ):
-            added(desk, receiver.url, project=None)
-            yield Site(broker, server, url.rpartition("/")[2], cable, receiver)
+    url, folder = durable_postgres.create_database(), tmp_path_factory.mktemp("broker")
+    with (
+        Cable(durable_postgres.port) as cable,
+        BrokerProcess(folder, database_url=cable.through(url), **HASTY) as broker,
+        Receiver() as receiver,
+        Desk(broker.url, fresh_project()) as desk,
+    ):
+        added(desk, receiver.url, project=None)
+        yield Site(broker, durable_postgres, url.rpartition("/")[2], cable, receiver)
 
 
 Trouble = tuple[Callable[[Site], None], Callable[[Site], None]]

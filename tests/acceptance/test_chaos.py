@@ -26,22 +26,15 @@ from tests.acceptance.chaos import (
 )
 from tests.broker import fresh_project
 from tests.modes import VARIATION
-from tests.postgres import PostgresServer, running_postgres
+from tests.postgres import PostgresServer
 
 pytestmark = pytest.mark.timeout(300)
 CLIENTS = 3
 
 
 @pytest.fixture(scope="module")
-def postgres() -> Iterator[PostgresServer]:
-    """One to crash, for all tests here."""
-    with running_postgres(durable=True) as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def site(postgres: PostgresServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    with running_site(postgres, tmp_path_factory.mktemp("site")) as running:
+def site(durable_postgres: PostgresServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    with running_site(durable_postgres, tmp_path_factory.mktemp("site")) as running:
         yield running
 
 

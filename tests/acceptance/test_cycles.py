@@ -184,22 +184,3 @@ def test_any_name_makes_an_id_that_is_safe_in_paths(crew: Crew):
         crew.play(*ROUND_TRIP)
         crew.complete()
         assert crew.archive().name == started["cycle_id"]
-
-
-def test_the_session_says_which_project_and_workflow_it_is_for(crew: Crew):
-    crew.start()
-    do = partial(called, crew, session_token=crew.sessions["gemini"])
-    lock = do("lock_acquire")
-    assert lock["cycle_id"] == crew.cycle["cycle_id"]
-    sent = crew.payload("gemini", "codex")
-    assert do("handoff_write", target="codex", payload=sent, lock_token=lock["lock_token"])["phase"] == "backend"
-
-
-def test_two_sessions_of_a_role_are_equally_good(crew: Crew):
-    crew.start()
-    first = crew.sessions["gemini"]
-    second = crew.join("gemini")
-    assert first != second
-    token = crew.do("lock_acquire", session_token=first)["lock_token"]
-    sent = crew.payload("gemini", "codex")
-    crew.do("handoff_write", target="codex", payload=sent, lock_token=token, session_token=second)

@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import orjson
 import psycopg
 import pytest
 
@@ -144,13 +143,6 @@ def test_p4_the_order_of_fields_and_what_is_left_out_is_the_same_body(desk: Desk
     first = desk.do("create_review", **PROPOSAL, description="Once.", idempotency_key=KEY)
     reordered = dict(reversed(list({**PROPOSAL, "description": "Once."}.items())))
     assert desk.do("create_review", idempotency_key=KEY, **reordered, metadata=None, agent_role="proposer") == first
-
-
-def test_p4_the_key_may_come_as_a_header(desk: Desk):
-    body = orjson.dumps({"project": desk.project, **PROPOSAL, "description": "Once."})
-    headers = {"Idempotency-Key": KEY}
-    assert desk.send("create_review", body, **headers).json() == desk.send("create_review", body, **headers).json()
-    assert len(everything(desk)) == 1
 
 
 def test_p4_keys_of_other_projects_operations_and_agents_are_other_keys(broker: BrokerProcess, desk: Desk):
