@@ -28,7 +28,7 @@ def durable_postgres() -> Iterator[PostgresServer]:
 
 @pytest.fixture(scope="session")
 def quiet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    """A broker for tests that count what is parked in it or what it has done; audited at the end."""
+    """A broker for tests that count its calls and parked waits; audited at the end."""
     with BrokerProcess(tmp_path_factory.mktemp("quiet")) as started:
         yield started
         started.assert_intact()

@@ -61,7 +61,7 @@ def test_a_second_broker_on_the_same_data_is_refused_and_the_first_goes_on(broke
     assert f"process {broker.pid}, port {broker.url.rpartition(':')[2]}" in second.unwrapped
     assert f"tandem down --data-dir {broker.data_dir}" in second.unwrapped
     assert broker.health()["pid"] == broker.pid
-    # Nobody else can look into the data.
+    # No other user can look into the data.
     for path in (broker.data_dir, broker.data_dir / "tandem.db", broker.data_dir / "logs" / "broker.jsonl"):
         assert path.stat().st_mode & 0o077 == 0 or sys.platform == "win32"
 

@@ -262,8 +262,8 @@ def test_a_check_that_a_kill_cut_short_runs_again_and_leaves_nothing_as_a_setup_
         assert project.status(review)["checks"] == "pending"
         project.do("close_review", review_id=review)
         # Nothing comes of it any more: it is ended, and makes room for others.
-        until(lambda: not _running(project), "it is ended")
         until(lambda: project.kinds(review)[-1] == "check_finished", "it is skipped")
+        until(lambda: not _running(project), "it is ended")
         project.have(check("long", "pass", setup={"files": ["a.txt"], "command": [PYTHON, "-c", wait]}))
         review = project.put_up(diff=edited(text="other"))
         until(lambda: _running(project), "its setup runs")

@@ -54,28 +54,28 @@ def test_p11_a_proposer_settles_nothing_and_a_reviewer_answers_nothing(shop: Des
         shop.refused("SELF_APPROVAL", "answer_finding", **asked, answer="verified", reviewer_id=PROPOSER)
 
 
-def test_p11_no_agent_approves_without_a_word_on_what_is_open_however_small(shop: Desk, agents: AgentDesk):
-    review = shop.put_up(diff=edited())
-    agents.decide(review, "changes_requested", findings=[MAJOR, NIT])
-    major, nit = (one["finding_id"] for one in found(shop, review))
-    shop.revise(review, diff=edited(text="best"))
+def test_p11_no_agent_approves_without_a_word_on_what_is_open_however_small(desk: Desk, label_agents: AgentDesk):
+    review = desk.put_up(diff=edited())
+    label_agents.decide(review, "changes_requested", findings=[MAJOR, NIT])
+    major, nit = (one["finding_id"] for one in found(desk, review))
+    desk.revise(review, diff=edited(text="best"))
     said = [{"finding_id": major, "answer": "verified"}]
     approves = {"review_id": review, "verdict": "approved", "reviewer_id": OTHER, "claim": True}
-    unsaid = agents.refused("OPEN_FINDINGS", "submit_verdict", **approves, answers=said)["findings"]
-    told = agents.call("submit_verdict", **approves, answers=said)["error"]["message"]
+    unsaid = label_agents.refused("OPEN_FINDINGS", "submit_verdict", **approves, answers=said)["findings"]
+    told = label_agents.call("submit_verdict", **approves, answers=said)["error"]["message"]
     assert told.startswith(f"Open findings need a word each before an approval: {nit} (nit, ")
     assert [one["finding_id"] for one in unsaid] == [nit]
     # Nor are other small ones approved for those who pass over it.
     odd = {"verdict": "changes_requested", "reason": "Odd.", "findings": [{**NIT, "claim": "Odd, too."}]}
-    given = agents.do("submit_verdict", **{**approves, **odd}, answers=said, read_all=True)
+    given = label_agents.do("submit_verdict", **{**approves, **odd}, answers=said, read_all=True)
     assert given["verdict"] == "changes_requested"
-    shop.revise(review, diff=edited(text="best of all"))
+    desk.revise(review, diff=edited(text="best of all"))
     still = [
         {"finding_id": one["finding_id"], "answer": "reopened", "reason": "Still odd."}
-        for one in found(shop, review, status="open")
+        for one in found(desk, review, status="open")
     ]
-    assert agents.do("submit_verdict", **approves, answers=still)["verdict"] == "approved"
-    assert [one["state"] for one in found(shop, review)] == ["verified", "reopened", "reopened"]
+    assert label_agents.do("submit_verdict", **approves, answers=still)["verdict"] == "approved"
+    assert [one["state"] for one in found(desk, review)] == ["verified", "reopened", "reopened"]
 
 
 def test_p11_an_agent_that_approves_over_a_persons_finding_leaves_it_to_the_person(shop: Desk, agents: AgentDesk):
@@ -119,20 +119,20 @@ def test_what_an_agent_asks_for_small_things_alone_is_approved_with_notes(agents
         assert agents.decide(other, "changes_requested", **more)["status"] == "changes_requested"
 
 
-def test_what_was_refuted_goes_back_to_a_reviewer_in_the_same_round(agents: AgentDesk, shop: Desk):
-    review = shop.put_up(diff=edited())
-    agents.decide(review, "changes_requested", findings=[MAJOR, {**MAJOR, "line": 1, "severity": "blocker"}])
-    first, second = (one["finding_id"] for one in found(shop, review))
-    assert answered(shop, review, first, "refuted", reason="It is best.")["status"] == "changes_requested"
-    contested = answered(shop, review, second, "deferred", reason="Later.")
+def test_what_was_refuted_goes_back_to_a_reviewer_in_the_same_round(label_agents: AgentDesk, desk: Desk):
+    review = desk.put_up(diff=edited())
+    label_agents.decide(review, "changes_requested", findings=[MAJOR, {**MAJOR, "line": 1, "severity": "blocker"}])
+    first, second = (one["finding_id"] for one in found(desk, review))
+    assert answered(desk, review, first, "refuted", reason="It is best.")["status"] == "changes_requested"
+    contested = answered(desk, review, second, "deferred", reason="Later.")
     assert (contested["status"], contested["turn"], contested["round"]) == ("pending", "reviewer", 1)
-    generation = agents.claim(review, OTHER)
+    generation = label_agents.claim(review, OTHER)
     said = [
         {"finding_id": first, "answer": "upheld"},
         {"finding_id": second, "answer": "reopened", "reason": "It is not done."},
     ]
-    agents.verdict(review, "changes_requested", generation, answers=said)
-    assert [one["state"] for one in found(shop, review)] == ["upheld", "reopened"]
+    label_agents.verdict(review, "changes_requested", generation, answers=said)
+    assert [one["state"] for one in found(desk, review)] == ["upheld", "reopened"]
 
 
 def test_p11_a_false_alarm_that_comes_again_is_listed_and_blocks_nothing(agents: AgentDesk, shop: Desk):
@@ -404,14 +404,14 @@ def test_p11_who_wrote_the_content_settles_nothing_that_others_found_on_it(agent
         agents.refused("SELF_APPROVAL", "submit_verdict", **said, answers=told)
 
 
-def test_what_still_fails_without_an_answer_is_reopened_and_counts_as_no_answer(agents: AgentDesk, shop: Desk):
-    review = shop.put_up(diff=edited())
-    agents.decide(review, "changes_requested", findings=[MAJOR])
-    [major] = found(shop, review)
-    shop.revise(review, diff=edited(text="best"))
+def test_what_still_fails_without_an_answer_is_reopened_and_counts_as_no_answer(label_agents: AgentDesk, desk: Desk):
+    review = desk.put_up(diff=edited())
+    label_agents.decide(review, "changes_requested", findings=[MAJOR])
+    [major] = found(desk, review)
+    desk.revise(review, diff=edited(text="best"))
     still = [{"finding_id": major["finding_id"], "answer": "reopened", "reason": "As before."}]
-    agents.decide(review, "changes_requested", answers=still)
-    [now] = found(shop, review)
+    label_agents.decide(review, "changes_requested", answers=still)
+    [now] = found(desk, review)
     assert (now["state"], now["settled_reason"], now["blocking"]) == ("reopened", "As before.", True)
 
 

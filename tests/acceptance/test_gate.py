@@ -241,7 +241,8 @@ def test_p2_a_squash_that_leaves_out_or_mixes_what_was_approved_does_not(shop: D
 @ON_BOTH_DATABASES
 def test_p2_every_change_of_a_squash_has_to_be_approved_still(shop: Desk, repo: Sandbox):
     start = repo.head()
-    reviews = approved_steps(shop, repo, *({"a.txt": text} for text in "123"))
+    steps: list[Step] = [{"a.txt": text} for text in "123"]
+    reviews = approved_steps(shop, repo, *steps)
     for review in reviews:
         assert check(shop, committed(repo, start))["allowed"]
         shop.do("withdraw_approval", review_id=review, reason="Not so.")
