@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tandem.rulings.policy import FILE
+from tandem.rulings.policy_file import LARGEST_BYTES
 from tandem.rulings.trust import CHECKS_FILE
 from tests.acceptance.attacking import LAX, POLICY, PROPOSER, Alter, Victim, files, linked, submodule, victims
 from tests.acceptance.checking import Checked, check, toml
@@ -72,16 +73,11 @@ def policy(content: bytes | str) -> Alter:
 # ------------------------------------------------------------------------------------------------- its own file
 
 
+# `tests/test_policy_errors.py` has the mistakes that a text can have.
 BROKEN: dict[str, Alter] = {
-    "a mark of the byte order": policy(b"\xef\xbb\xbf" + LAX.encode()),
+    "too large": policy(LAX + "#" * LARGEST_BYTES),
+    "a name that moves the cursor": policy(LAX + 'name = "\\u001b[2J\\u202Erule"\n'),
     "another encoding": policy(LAX.encode("utf-16")),
-    "a zero byte": policy(LAX + "# \0\n"),
-    "two megabytes": policy(LAX + "#\n" * 1_000_000),
-    "a key twice": policy(LAX + 'needs = ["review"]\n'),
-    "a name that moves the cursor": policy(LAX + 'name = "\\u001b[2J"\n'),
-    "a name that turns the text": policy(LAX + 'name = "\\u202Erule"\n'),
-    "a need by a look-alike": policy('[[rule]]\nneeds = ["checks", "p\u0435rson"]\n'),
-    "nothing": policy(""),
     "a link to a lax one": linked(FILE, "lax.toml", **{".tandem/lax.toml": LAX}),
     "a submodule": submodule(FILE),
 }
@@ -91,20 +87,18 @@ BROKEN: dict[str, Alter] = {
 def test_p7_a_policy_that_is_no_policy_lets_nothing_through_but_its_correction(again: Victim, name: str) -> None:
     committed(again, BROKEN[name])
     code = new("src/other.py")
-    review, changes = again.attempt(code)
-    again.agents_fail(review, changes, "policy")
-    assert again.approved_by(review, "ann", proved=True)["error"]["code"] == "REQUIREMENT_MISSING"
-    said = str(again.status(review)["missing"])
-    assert FILE in said
-    assert {"\x1b", "\u202e", "\0"}.isdisjoint(said)
 
     def with_code(repo: Sandbox) -> None:
         policy(POLICY)(repo)
         code(repo)
 
-    mixed, changes = again.attempt(with_code)
-    again.agents_fail(mixed, changes, "policy")
-    assert again.approved_by(mixed, "ann", proved=True)["error"]["code"] == "REQUIREMENT_MISSING"
+    for attempted in (code, with_code):
+        review, changes = again.attempt(attempted)
+        again.agents_fail(review, changes, "policy")
+        assert again.approved_by(review, "ann", proved=True)["error"]["code"] == "REQUIREMENT_MISSING"
+        said = str(again.status(review)["missing"])
+        assert FILE in said
+        assert {"\x1b", "\u202e", "\0"}.isdisjoint(said)
     correction, changes = again.attempt(policy(POLICY))
     again.agents_fail(correction, changes)
     again.person_may(correction, changes)
@@ -258,8 +252,9 @@ def needs_a_person(victim: Victim, path: str, text: str, category: str) -> None:
     victim.person_may(review, changes)
 
 
-@pytest.mark.parametrize("category", ["plan_review", "verification", "handoff"])
-@pytest.mark.parametrize("match", ["all", "first"])
+@pytest.mark.parametrize(
+    ("category", "match"), [("plan_review", "all"), ("verification", "first"), ("handoff", "first")]
+)
 def test_p2_no_category_has_a_document_pass_a_rule_for_changes(again: Victim, category: str, match: str) -> None:
     rules = {"agent": category, "person": "code_change"}
     text = "".join(f'[[rule]]\ncategories = ["{of}"]\nneeds = ["{need}"]\n' for need, of in rules.items())
@@ -396,11 +391,11 @@ LOOSE = {
 def test_p2_a_check_that_the_change_itself_loosens_holds_it_back(victim: Victim) -> None:
     victim.have(ABSENT)
     for how, checks in LOOSE.items():
-        for path, works in (("docs/bad.md", False), ("docs/good.md", True)):
-            review, changes = victim.attempt(files(**{path: "new\n", CHECKS_FILE: checks}))
-            assert victim.status(review)["status"] == "pending", how
-            victim.approved_by(review, "codex")
-            if works:
-                victim.passes(changes)
-            else:
-                assert victim.refusal(changes)["code"] == "CHECK_FAILED", how
+        review, changes = victim.attempt(files(**{"docs/bad.md": "new\n", CHECKS_FILE: checks}))
+        assert victim.status(review)["status"] == "pending", how
+        victim.approved_by(review, "codex")
+        assert victim.refusal(changes)["code"] == "CHECK_FAILED", how
+    review, changes = victim.attempt(files(**{"docs/good.md": "new\n", CHECKS_FILE: ""}))
+    assert victim.status(review)["status"] == "pending"
+    victim.approved_by(review, "codex")
+    victim.passes(changes)
