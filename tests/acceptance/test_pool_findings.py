@@ -12,7 +12,7 @@ from tests.acceptance.reviewing import edited
 from tests.acceptance.staffed import Counter, StaffedBroker, counter, only_posix
 
 pytestmark = only_posix
-TIMES = 6
+TIMES = 3
 REFUTED = "The second line is a heading."
 
 

@@ -11,7 +11,7 @@ import httpx
 from tests.acceptance.staffed import StaffedBroker, counter, only_posix
 
 pytestmark = only_posix
-DEEDS = ("spill", "spill-and-fail", "spill-badly", "megabytes", "read-nothing", "approve")
+DEEDS = ("spill", "in-turn spill-and-fail spill-badly megabytes", "in-turn read-nothing approve")
 
 
 def pieces(broker: StaffedBroker, reviews: list[str]) -> Iterator[bytes]:

@@ -198,21 +198,6 @@ def latin() -> None:
     sys.stdout.buffer.write(answer("rejected", reason="Geht so nicht, naïv.").encode().replace(b"\\u00ef", b"\xef"))
 
 
-def latin_beside() -> None:
-    """Answers in UTF-8, behind a byte that is not."""
-    sys.stdout.buffer.write(b"\xef\n" + answer().encode())
-
-
-def utf_16() -> None:
-    """Approves in UTF-16."""
-    sys.stdout.buffer.write(answer().encode("utf-16-le"))
-
-
-def unseen_reason() -> None:
-    """Rejects for a reason of which nothing can be seen."""
-    say(answer("rejected", reason="\u200b\ufe0f\u2800\u3164\u0301 \U000e0041"))
-
-
 def numbers() -> list[str]:
     """All one-time numbers of its prompt."""
     marks = re.findall(r"(?m)^=== BEGIN DATA (\w+): ", given["prompt"])
@@ -242,12 +227,6 @@ def spill_and_fail() -> None:
 def spill_badly() -> None:
     """Answers with words beside, so that the refusal quotes them."""
     say(f"{' '.join(numbers())} {answer()}")
-
-
-def stubborn() -> None:
-    """Does not hear the request to end."""
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    hang()
 
 
 def brood() -> None:
@@ -326,31 +305,15 @@ def quote_with_answer() -> None:
     say(f"{given['description']}\n{answer('rejected')}")
 
 
-def words_around() -> None:
-    """Approves, with words around it."""
-    say(f"My verdict: {answer()} Thanks!")
-
-
 def earlier_nonce() -> None:
     """Approves with the nonce of the first run, at a later one."""
     first_run = json.loads((NOTES / f"run-{facts['review_id']}-1.json").read_text("utf-8"))
     say(answer(nonce=first_run["nonce"]))
 
 
-def no_severity() -> None:
-    """Asks for a change for a finding that may be grave or not."""
-    found = {name: value for name, value in finding("This is not better.").items() if name != "severity"}
-    say(answer("changes_requested", reason="One line is worse.", findings=[found]))
-
-
 def read_nothing() -> None:
     """Approves without naming a file that it read."""
     say(answer(files=[]))
-
-
-def guess_nonces() -> None:
-    """Approves with nonces that it has from elsewhere in the prompt."""
-    say(answer(files=[{**one, "nonce": given["nonce"]} for one in given["files"]]))
 
 
 def nonces_of_another() -> None:
@@ -431,11 +394,11 @@ DEEDS: dict[str, Callable[..., None]] = {
     function.__name__.replace("_", "-"): function
     for function in (
         approve, approve_in_pieces, request, find, settle, where, read, hold, hold_with_brood, in_turn,
-        hang, leave, fail, stubborn, brood, stand_still, close_output, complain, tamper, garbage,
-        megabytes, endless, other_digest, quote, quote_alone, quote_with_answer, words_around, earlier_nonce,
-        read_nothing, guess_nonces, nonces_of_another, approve_and_fail, approve_and_die, approve_and_hang,
-        run_tandem, rate_limited, print_429_and_fail, speak_of_429, reject_429, latin, latin_beside, utf_16,
-        no_severity, unseen_reason, spill, spill_and_fail, spill_badly, compute,
+        hang, leave, fail, brood, stand_still, close_output, complain, tamper, garbage,
+        megabytes, endless, other_digest, quote, quote_alone, quote_with_answer, earlier_nonce,
+        read_nothing, nonces_of_another, approve_and_fail, approve_and_die, approve_and_hang,
+        run_tandem, rate_limited, print_429_and_fail, speak_of_429, reject_429, latin,
+        spill, spill_and_fail, spill_badly, compute,
     )
 }  # fmt: skip
 
