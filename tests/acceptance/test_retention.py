@@ -37,83 +37,83 @@ def until_removed(desk: Desk, review: str) -> dict[str, Any]:
 
 
 @pytest.mark.both_databases
-def test_p8_a_closed_review_loses_its_contents_and_the_log_verifies(
+def test_p8_closed_reviews_and_archived_cycles_lose_their_contents_and_the_log_verifies(
     start_broker: StartBroker, database_settings: dict[str, object], repo: Sandbox
 ):
     broker = start_broker(**SOON, **database_settings)
-    with Desk(broker.url, fresh_project()) as desk:
-        desk.register(repo.root)
-        early = desk.do("get_audit_log")["cursor"]
-        full = whole_history(desk)
-        digest = desk.status(full)["digest"]
-        removed = until_removed(desk, full)
-        facts = ("status", "outcome", "verdict", "verdict_reason", "digest")
-        assert [removed[name] for name in facts] == ["closed", "approved", "approved", None, digest]
-        # What the gate, the reader of the log and the statistics need is still there.
-        assert desk.is_open_for(digest)
-        assert desk.kinds(full)[-1] == "contents_removed"
-        assert {entry["body"] for entry in desk.discussion(full) if entry["kind"] == "message"} == {"(removed)"}
-        proposal = desk.do("get_proposal", review_id=full)
-        assert (proposal["diff"], proposal["description"]) == (None, None)
-        page = httpx.get(f"{broker.url}/reviews/{full}", verify=NO_TLS)
-        assert f'<dd>removed <time datetime="{removed["removed_at"]}"' in page.text
-        assert "removed by retention_days" in Inside(broker.url, repo.root).run("review", "status", full).stdout
-        # A reader with an earlier cursor has to begin again.
-        desk.refused("CURSOR_EXPIRED", "get_audit_log", cursor=early)
-        desk.do("get_audit_log", cursor=desk.do("get_audit_log")["cursor"])
+    with (
+        Desk(broker.url, fresh_project()) as desk,
+        Crew(broker.url, fresh_project()).prepare() as crew,
+        Desk(broker.url, crew.project) as beside,
+    ):
+        early = {one.project: one.do("get_audit_log")["cursor"] for one in (desk, beside)}
+        full, digest = removed_review(broker, desk, repo)
+        removed_cycles(broker, crew, beside)
     broker.stop()
+    assert TEXT not in broker.run("data", "export").stdout
     assert broker.audited().data["problems"] == []
     broker.start()
+    for project, cursor in early.items():
+        with Desk(broker.url, project) as again:
+            # A reader with an earlier cursor has to begin again.
+            again.refused("CURSOR_EXPIRED", "get_audit_log", cursor=cursor)
     with Desk(broker.url, desk.project) as again:
-        again.refused("CURSOR_EXPIRED", "get_audit_log", cursor=early)
+        again.do("get_audit_log", cursor=again.do("get_audit_log")["cursor"])
         assert again.do("withdraw_approval", review_id=full, reason="It was wrong.", withdrawn_by="rev-1")
         assert not again.is_open_for(digest)
     assert broker.audited().data["problems"] == []
 
 
-@pytest.mark.both_databases
-def test_p8_an_archived_cycle_loses_its_payloads_and_the_log_verifies(
-    start_broker: StartBroker, database_settings: dict[str, object]
-):
-    broker = start_broker(**SOON, **database_settings)
-    with Crew(broker.url, fresh_project()).prepare() as crew, Desk(broker.url, crew.project) as desk:
-        early = desk.do("get_audit_log")["cursor"]
+def removed_review(broker: BrokerProcess, desk: Desk, repo: Sandbox) -> tuple[str, str]:
+    """A review that has lost its contents, and its digest; the gate, the log and the statistics have their part."""
+    desk.register(repo.root)
+    full = whole_history(desk)
+    digest = desk.status(full)["digest"]
+    removed = until_removed(desk, full)
+    facts = ("status", "outcome", "verdict", "verdict_reason", "digest")
+    assert [removed[name] for name in facts] == ["closed", "approved", "approved", None, digest]
+    assert desk.is_open_for(digest)
+    assert desk.kinds(full)[-1] == "contents_removed"
+    assert {entry["body"] for entry in desk.discussion(full) if entry["kind"] == "message"} == {"(removed)"}
+    proposal = desk.do("get_proposal", review_id=full)
+    assert (proposal["diff"], proposal["description"]) == (None, None)
+    page = httpx.get(f"{broker.url}/reviews/{full}", verify=NO_TLS)
+    assert f'<dd>removed <time datetime="{removed["removed_at"]}"' in page.text
+    assert "removed by retention_days" in Inside(broker.url, repo.root).run("review", "status", full).stdout
+    return full, digest
 
-        def archived() -> tuple[str, Path]:
-            crew.start()
-            for target in ("codex", "gemini"):
-                crew.hand_over(target, notes=[TEXT])
-            crew.complete()
-            folder = crew.archive()
-            return crew.cycle["cycle_id"], folder
 
-        def removed(cycle_id: str) -> dict[str, Any]:
-            deadline, cursor = time.monotonic() + WAIT_SECONDS, None
-            while not (found := crew.do("get_cycle", cycle_id=cycle_id))["cycle"]["removed_at"]:
-                assert time.monotonic() < deadline, found
-                cursor = desk.do("get_audit_log", cursor=cursor, wait=cursor is not None, timeout_s=5)["cursor"]
-            return found
+def removed_cycles(broker: BrokerProcess, crew: Crew, desk: Desk) -> None:
+    """Two archived cycles that have lost their payloads; the archive has them."""
 
-        (older, folder), (newer, _) = archived(), archived()
-        for cycle_id in (newer, older):
-            handoffs = removed(cycle_id)["handoffs"]
-            assert [(one["number"], one["target"], one["payload"]) for one in handoffs] == [
-                (1, "codex", {}),
-                (2, "gemini", {}),
-            ]
-        # The cycle archived last is still the last, though an event of another cycle may be newer.
-        assert crew.do("get_cycle")["cycle"]["cycle_id"] == newer
-        assert TEXT in (folder / "handoffs" / "001-codex.json").read_text("utf-8")
-        page = httpx.get(f"{broker.url}/cycles/{crew.project}/{older}", verify=NO_TLS)
-        assert re.search(r"payloads removed</span>\s*<time", page.text)
-        assert "removed" in Inside(broker.url, broker.folder).run("cycle", "show", older).stdout
-        desk.refused("CURSOR_EXPIRED", "get_audit_log", cursor=early)
-    broker.stop()
-    assert TEXT not in broker.run("data", "export").stdout
-    assert broker.audited().data["problems"] == []
-    broker.start()
-    with Desk(broker.url, crew.project) as again:
-        again.refused("CURSOR_EXPIRED", "get_audit_log", cursor=early)
+    def archived() -> tuple[str, Path]:
+        crew.start()
+        for target in ("codex", "gemini"):
+            crew.hand_over(target, notes=[TEXT])
+        crew.complete()
+        folder = crew.archive()
+        return crew.cycle["cycle_id"], folder
+
+    def removed(cycle_id: str) -> dict[str, Any]:
+        deadline, cursor = time.monotonic() + WAIT_SECONDS, None
+        while not (found := crew.do("get_cycle", cycle_id=cycle_id))["cycle"]["removed_at"]:
+            assert time.monotonic() < deadline, found
+            cursor = desk.do("get_audit_log", cursor=cursor, wait=cursor is not None, timeout_s=5)["cursor"]
+        return found
+
+    (older, folder), (newer, _) = archived(), archived()
+    for cycle_id in (newer, older):
+        handoffs = removed(cycle_id)["handoffs"]
+        assert [(one["number"], one["target"], one["payload"]) for one in handoffs] == [
+            (1, "codex", {}),
+            (2, "gemini", {}),
+        ]
+    # The cycle archived last is still the last, though an event of another cycle may be newer.
+    assert crew.do("get_cycle")["cycle"]["cycle_id"] == newer
+    assert TEXT in (folder / "handoffs" / "001-codex.json").read_text("utf-8")
+    page = httpx.get(f"{broker.url}/cycles/{crew.project}/{older}", verify=NO_TLS)
+    assert re.search(r"payloads removed</span>\s*<time", page.text)
+    assert "removed" in Inside(broker.url, broker.folder).run("cycle", "show", older).stdout
 
 
 def test_reviews_of_hand_offs_end_with_the_payloads_of_their_cycle(start_broker: StartBroker, tmp_path: Path):
