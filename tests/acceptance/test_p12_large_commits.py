@@ -81,21 +81,23 @@ def _many_approvals(start_broker: StartBroker, *paths: int) -> Generator[tuple[A
 
 
 WRITTEN = """
-WITH RECURSIVE numbers (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n < :paths)
+WITH RECURSIVE
+    numbers (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n < :paths),
+    rounds (round) AS (SELECT 1 UNION ALL SELECT round + 1 FROM rounds WHERE round < :rounds)
 INSERT INTO approved_paths
     (project, path, blob_after, review_id, round, kind, mode_before, blob_before, mode_after)
-SELECT :project, CASE n WHEN :paths THEN 'more-' || :round ELSE printf('%d-%d/%05d.py', :paths, n / 100, n) END,
-    printf('%040x', n), :review, :round, 'change', :mode_before, :blob_before, '100644' FROM numbers
+SELECT :project, CASE n WHEN :paths THEN 'more-' || round ELSE printf('%d-%d/%05d.py', :paths, n / 100, n) END,
+    printf('%040x', n), :review, round, 'change', :mode_before, :blob_before, '100644' FROM numbers, rounds
 """
+MOST = 10_000
 
 
 def _written_approvals(broker: BrokerProcess, project: str, review: str, paths: int) -> list[Change]:
-    asked = {**ABSENT, "project": project, "review": review, "paths": paths}
-    with closing(sqlite3.connect(broker.data_dir / "tandem.db")) as connection:
-        for number in range(1, CANDIDATES + 1):
-            connection.execute(WRITTEN, {**asked, "round": number})
-        connection.commit()
-    blobs = {f"{paths}-{number // 100}/{number:05}.py": f"{number:040x}" for number in range(paths)}
+    """Their changes, the first `MOST` of them."""
+    asked = {**ABSENT, "project": project, "review": review, "paths": paths, "rounds": CANDIDATES}
+    with closing(sqlite3.connect(broker.data_dir / "tandem.db")) as connection, connection:
+        connection.execute(WRITTEN, asked)
+    blobs = {f"{paths}-{number // 100}/{number:05}.py": f"{number:040x}" for number in range(min(paths, MOST))}
     return [{**ABSENT, "path": path, "mode_after": "100644", "blob_after": blob} for path, blob in blobs.items()]
 
 
