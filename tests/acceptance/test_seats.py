@@ -15,17 +15,14 @@ from tests.acceptance.checking import Checked
 from tests.acceptance.finding import MAJOR
 from tests.acceptance.pooling import ended, started
 from tests.acceptance.reviewing import PROPOSER, WHY, at_once, edited
-from tests.acceptance.staffed import StaffedBroker, counter, only_posix
 from tests.acceptance.test_policy import BOTH, allowed, have
 from tests.broker import BrokerProcess, StartBroker
 from tests.databases import ON_BOTH_DATABASES
-from tests.git.sandbox import Sandbox
 
 RACERS = ("gemini", "opencode", "codex", "claude-code", "cursor")
 RACES, ALL_RACES = 12, 500
 """On each database; all with pytest's `--every-mode`."""
 TWO = '[[rule]]\nneeds = ["agent", "agent:codex"]\n'
-OF_POOL = TWO.replace("codex", "custom")
 LEASE_SECONDS = 4
 """Longer than a busy machine needs for the next renewal."""
 
@@ -304,18 +301,3 @@ def test_two_pools_review_one_change_at_the_same_time(project: Checked) -> None:
     project.do("claim_review", review_id=review, reviewer_id="ann", take_over=True)
     assert (project.status(review)["reviewer_id"], project.status(review)["beside"]) == ("ann", [])
     assert verdict(project, review, other, "approved", beside["claim_generation"])["error"]["code"] == "STALE_CLAIM"
-
-
-@only_posix
-def test_two_real_reviewers_fill_two_seats_of_one_review(tmp_path: Path) -> None:
-    with StaffedBroker(tmp_path, {"max_pool_size": 2}) as broker, counter(broker, tmp_path / "repository") as project:
-        repository = Sandbox(project.root)
-        repository.write(".tandem/policy.toml", OF_POOL)
-        repository.commit("policy")
-        review = project.ask("hold go")
-        status = project.when(review, lambda one: one["beside"], "has two at work")
-        assert len({status["reviewer_id"], *status["beside"]}) == 2
-        broker.let("go")
-        project.when(review, lambda one: one["status"] == "approved", "is approved by both")
-        assert len(broker.runs(review)) == 2
-        broker.assert_intact()
