@@ -3,13 +3,32 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any
+
+import pytest
 
 from tandem.pool.rules import supervisor_id
 from tests.acceptance.reviewing import Desk
+from tests.broker import BROKERS, BrokerProcess, database_of
 
 PID = 4_000_000
 """No process has it: hardly any machine has process ids as large."""
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """One for a module of many pools: each call of a supervisor looks at all pools, and at all that waits for them."""
+    with ExitStack() as stack:
+        settings = database_of(request, stack)
+        folders = [tmp_path_factory.mktemp("pools") for _ in range(BROKERS)]
+        if BROKERS > 1 and settings:
+            from tests.round_robin import BrokersAtOneAddress  # as of all other tests
+
+            yield stack.enter_context(BrokersAtOneAddress(folders, **settings))
+        else:
+            yield stack.enter_context(BrokerProcess(folders[0], **settings))
 
 
 class Steward:

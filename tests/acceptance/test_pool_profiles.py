@@ -12,10 +12,13 @@ from typing import Any
 import pytest
 
 from tandem.rulings.policy import FILE
-from tests.acceptance.pooling import Steward, ended, started
+from tests.acceptance.pooling import Steward, broker, ended, started
 from tests.acceptance.reviewing import Desk, edited
 from tests.databases import ON_BOTH_DATABASES
 from tests.git.sandbox import Sandbox
+from tests.modes import VARIATION
+
+__all__ = ["broker"]
 
 SECURITY = {"name": "security", "provider": "claude", "paths": ["a.*"]}
 STYLE = {"name": "style", "provider": "codex"}
@@ -389,7 +392,9 @@ def test_who_waits_hears_that_all_that_may_fail_have_failed(shop: Desk, staff: S
 
 
 @ON_BOTH_DATABASES
-@pytest.mark.parametrize("budget", [{"budget_per_day": 1.0}, {"token_budget_per_review": 100}])
+@pytest.mark.parametrize(
+    "budget", [{"budget_per_day": 1.0}, pytest.param({"token_budget_per_review": 100}, marks=VARIATION)]
+)
 def test_a_budget_of_one_profile_leaves_out_that_one(
     shop: Desk, repo: Sandbox, staff: Staff, budget: dict[str, Any]
 ) -> None:

@@ -10,10 +10,12 @@ import httpx
 import pytest
 
 from tandem.pool.reviewers.job import WorkerExit
-from tests.acceptance.pooling import Steward, ended, started
+from tests.acceptance.pooling import Steward, broker, ended, started
 from tests.acceptance.reviewing import Desk
 from tests.acceptance.staffed import StaffedBroker, counter, only_posix, program, until
 from tests.commandline import Shell, finish
+
+__all__ = ["broker"]
 
 SAID = "You've hit your usage limit"
 RUNS_OUT = "import sys; sys.exit('HTTP 429, retry-after: 900')"

@@ -11,10 +11,12 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from tests.acceptance.pooling import PID, Steward, ended, started
+from tests.acceptance.pooling import PID, Steward, broker, ended, started
 from tests.acceptance.reviewing import Desk, at_once
 from tests.acceptance.staffed import until
 from tests.databases import ON_BOTH_DATABASES
+
+__all__ = ["broker"]
 
 PATIENCE_SECONDS = 40.0
 IDLE_SECONDS = 2.0

@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.pooling import Steward, started
+from tests.acceptance.pooling import Steward, broker, started
 from tests.acceptance.reviewing import Desk
 from tests.acceptance.staffed import StaffedBroker, counter, only_posix
+
+__all__ = ["broker"]
 
 HASTY = {"max_pool_size": 1, "silence_seconds": 4, "background_check_interval_seconds": 1}
 
