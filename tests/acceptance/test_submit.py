@@ -155,8 +155,7 @@ def test_a_revision_keeps_what_it_is_not_told_otherwise(shell: Shell) -> None:
     assert kept == ("the intent", "03", "03-02", "2", "why")
 
 
-@pytest.mark.parametrize("which", ["--revise", "--parent"])
-@pytest.mark.parametrize("options", [(), ("--staged",)])
+@pytest.mark.parametrize(("which", "options"), [("--revise", ("--staged",)), ("--parent", ())])
 def test_a_revised_text_is_read_again_by_itself(shell: Shell, which: str, options: tuple[str, ...]) -> None:
     plan = shell.cwd / "PLAN.md"
     plan.write_text("first")

@@ -14,6 +14,7 @@ import pytest
 from tests.acceptance.reviewing import Desk
 from tests.broker import BrokerProcess
 from tests.commandline import Inside, Shell, finish, repository
+from tests.modes import VARIATION
 
 
 @pytest.fixture
@@ -41,14 +42,13 @@ def ask(others: Desk, review: str) -> None:
     others.say(review, "reviewer", "why?", reviewer_id="rita")
 
 
-@pytest.mark.parametrize(("verdict", "status"), [("approved", 0), ("changes_requested", 10), ("rejected", 11)])
-def test_submit_ends_with_the_verdicts_own_exit_status(shell: Shell, others: Desk, verdict: str, status: int) -> None:
+def test_submit_ends_with_the_verdicts_own_exit_status(shell: Shell, others: Desk) -> None:
     waiting = shell.start("submit", "-m", "m", "--wait")
-    review_id = decide(others, verdict)
+    review_id = decide(others, "changes_requested")
     ended = finish(waiting)
-    assert ended.status == status
+    assert ended.status == 10
     assert review_id in ended.stdout
-    assert re.search(rf"^verdict +{verdict}$", ended.stdout, re.MULTILINE)
+    assert re.search(r"^verdict +changes_requested$", ended.stdout, re.MULTILINE)
 
 
 def test_submit_ends_with_13_when_the_review_is_withdrawn(shell: Shell, others: Desk) -> None:
@@ -108,7 +108,8 @@ def test_submit_ends_with_12_when_the_reviewer_asks_and_says_what_and_how_to_ans
 
 
 @pytest.mark.parametrize(
-    ("verdict", "action"), [(None, "wait"), ("approved", "apply_and_close"), ("changes_requested", "revise")]
+    ("verdict", "action"),
+    [(None, "wait"), ("changes_requested", "revise"), pytest.param("approved", "apply_and_close", marks=VARIATION)],
 )
 def test_the_same_state_has_the_same_next_action_in_every_answer(
     shell: Shell, others: Desk, verdict: str | None, action: str

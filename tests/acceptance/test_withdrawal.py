@@ -27,11 +27,11 @@ def withdraw(desk: Desk, review: str, **more: Any) -> dict[str, Any]:
 
 
 @ON_BOTH_DATABASES
-def test_p2_a_withdrawn_approval_opens_no_gate(feature: Branch):
+def test_p2_a_withdrawn_approval_opens_no_gate_and_is_an_event_with_who_and_why(feature: Branch):
     review, changes = approved(feature)
     digest = feature.desk.status(review)["digest"]
     assert feature.check(changes)["allowed"]
-    answer = withdraw(feature.desk, review)
+    answer = withdraw(feature.desk, review, withdrawn_by="ada")
     assert (answer["status"], answer["outcome"], answer["commits"], answer["branches"]) == (
         "changes_requested", None, [], [],
     )  # fmt: skip
@@ -39,22 +39,17 @@ def test_p2_a_withdrawn_approval_opens_no_gate(feature: Branch):
     assert not feature.desk.is_open_for(digest)
     status = feature.desk.status(review)
     assert (status["turn"], status["next_action"], status["verdict_reason"]) == ("proposer", "revise", WHY)
-    # Approved again by somebody who says that the reason is gone, it is as it was.
-    [request] = feature.desk.do("list_findings", review_id=review)["findings"]
-    answers = [{"finding_id": request["finding_id"], "answer": "verified"}]
-    feature.desk.verdict(review, "approved", feature.desk.claim(review, OTHER), answers=answers)
-    assert feature.check(changes)["allowed"]
-
-
-def test_a_withdrawal_is_an_event_with_who_and_why(feature: Branch):
-    review, _ = approved(feature)
-    withdraw(feature.desk, review, withdrawn_by="ada")
     event = feature.desk.events(review)[-1]
     assert (event["kind"], event["actor"], event["old"], event["new"]) == (
         "approval_withdrawn", "ada", "approved", "changes_requested",
     )  # fmt: skip
     assert feature.desk.discussion(review)[-1]["body"] == WHY
     assert (event["data"]["reason"], event["data"]["round"], event["data"]["approved_by"]) == (WHY, 1, REVIEWER)
+    # Approved again by somebody who says that the reason is gone, it is as it was.
+    [request] = feature.desk.do("list_findings", review_id=review)["findings"]
+    answers = [{"finding_id": request["finding_id"], "answer": "verified"}]
+    feature.desk.verdict(review, "approved", feature.desk.claim(review, OTHER), answers=answers)
+    assert feature.check(changes)["allowed"]
 
 
 def test_p2_the_approval_of_a_closed_review_is_withdrawn_too(feature: Branch):
