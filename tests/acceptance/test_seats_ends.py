@@ -12,7 +12,7 @@ import pytest
 
 from tandem.core.clock import DAY_US, isoformat
 from tandem.rulings import proof
-from tests.acceptance.checking import Checked, check, checked
+from tests.acceptance.checking import Checked, check
 from tests.acceptance.finding import MAJOR, answered
 from tests.acceptance.reviewing import PROPOSER, WHY, AgentDesk, Desk, edited
 from tests.acceptance.test_policy import BOTH, DOCUMENTS, allowed, have
@@ -105,8 +105,8 @@ def test_an_objection_that_was_refuted_meanwhile_goes_back_to_a_reviewer(project
     assert project.claim(review, "codex")
 
 
-def test_what_is_approved_by_its_checks_is_its_proposers_turn(tmp_path: Path) -> None:
-    with checked(tmp_path) as project:
+def test_what_is_approved_by_its_checks_is_its_proposers_turn(checking: Checked, tmp_path: Path) -> None:
+    with Checked(checking.broker, tmp_path / "repository", checking.config_dir) as project:
         project.have(check("calm", "print('calm')"))
         have(project, DOCUMENTS)
         generation = project.claim(review := project.put_up(diff=edited()), "ann")

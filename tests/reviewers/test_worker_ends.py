@@ -52,7 +52,7 @@ def test_told_to_stop_while_idle_it_ends_at_once(peer: Peer, start: StartReviewe
     assert "told to stop" in reviewer.said()
 
 
-@pytest.mark.parametrize("told", ["signal", "drain", "drain, and again"])
+@pytest.mark.parametrize("told", ["signal", "drain, and again"])
 def test_told_to_stop_during_a_review_it_finishes_that_one(
     peer: Peer, start: StartReviewer, tmp_path: Path, told: str
 ) -> None:
