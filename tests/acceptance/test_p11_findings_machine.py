@@ -35,12 +35,9 @@ from tests.acceptance.finding_model import (
 from tests.acceptance.model import Patch, codes_of
 from tests.acceptance.reviewing import WHY, AgentDesk, Desk, ProposerDesk
 from tests.broker import BrokerProcess, fresh_project
-from tests.databases import ON_BOTH_DATABASES
 from tests.git.sandbox import Sandbox
 
 pytest_plugins = ["tests.acceptance.accessing_brokers"]
-
-pytestmark = ON_BOTH_DATABASES
 
 AGENTS = ("rev-1", "rev-2")
 PERSON = "ann"

@@ -21,12 +21,9 @@ from tests.acceptance.accessing import Bearer
 from tests.acceptance.model import ModelReview, Patch, Round, codes_of
 from tests.acceptance.reviewing import WHY, Desk, edited
 from tests.broker import BrokerProcess, fresh_project
-from tests.databases import ON_BOTH_DATABASES
 from tests.git.sandbox import Sandbox
 
 pytest_plugins = ["tests.acceptance.accessing_brokers"]
-
-pytestmark = ON_BOTH_DATABASES
 
 CONTENTS = {name: edited(text=name) for name in ("better", "best", "great")} | {"other": edited("b.txt")}
 PROPOSERS = st.sampled_from(["prop-1", "prop-2"])

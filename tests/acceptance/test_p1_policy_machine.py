@@ -17,7 +17,6 @@ from tandem.rulings.policy import FILE
 from tests.acceptance.checking import Checked
 from tests.acceptance.reviewing import WHY, edited
 from tests.broker import BrokerProcess, fresh_project
-from tests.databases import ON_BOTH_DATABASES
 
 NEEDS: dict[str, tuple[str, ...]] = {
     "": ("review",),
@@ -187,7 +186,6 @@ def project(broker: BrokerProcess, tmp_path: Path) -> Iterator[Checked]:
         yield opened
 
 
-@ON_BOTH_DATABASES
 def test_p1_p2_no_gate_opens_with_a_requirement_unmet(project: Checked) -> None:
     machine = type("Machine", (PolicyMachine,), {"project": project})
     run_state_machine_as_test(machine, settings=settings(max_examples=4, stateful_step_count=25, deadline=None))
