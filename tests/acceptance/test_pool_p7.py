@@ -18,17 +18,12 @@ TRIES = 3
 WITHOUT_ANSWER = {
     "hang": ("timeout", "The program said nothing and was ended after"),
     "brood": ("timeout", "The program said nothing and was ended after"),
-    "close-output": ("timeout", "The program said nothing and was ended after"),
-    "stand-still": ("timeout", "The program was ended after"),
     "approve-and-hang": ("timeout", "The program was ended after"),
     "complain": ("no_verdict", "The program ended in order and gave no answer"),
     "tamper": ("no_verdict", "The program ended in order and gave no answer"),
 }
-# One of each way that an answer goes: `tests/reviewers/test_verdicts.py` has the forms of wrong ones.
+# Some of what `tests/reviewers` has: test_programs.py the ways that a run ends, test_verdicts.py the wrong answers.
 WITH_A_WRONG_ONE = {
-    "garbage": ("unreadable", "The program's answer cannot be used"),
-    "latin": ("unreadable", "its output is not UTF-8"),
-    "megabytes": ("unreadable", "The program wrote more than is kept"),
     "endless": ("unreadable", "The program wrote without end"),
     "other-digest": ("unreadable", "The program's answer cannot be used"),
     "earlier-nonce": ("unreadable", "The program's answer cannot be used"),
@@ -40,7 +35,7 @@ CRASHES = {
     "approve-and-die": ("crashed", "The program ended by signal 9"),
 }
 MISCHIEF = {**WITHOUT_ANSWER, **WITH_A_WRONG_ONE}
-DEEDS = [*MISCHIEF, *list(MISCHIEF)[: -len(MISCHIEF) % TRIES]]
+DEEDS = [*MISCHIEF]
 TURNS = [DEEDS[number :: len(DEEDS) // TRIES] for number in range(len(DEEDS) // TRIES)]
 """The deeds of each review, one at each of its runs: the slow ones are spread over the reviews."""
 

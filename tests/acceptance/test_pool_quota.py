@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 from tandem.pool.reviewers.job import WorkerExit
 from tests.acceptance.pooling import Steward, broker, ended, started
 from tests.acceptance.reviewing import Desk
-from tests.acceptance.staffed import StaffedBroker, counter, only_posix, program, until
+from tests.acceptance.staffed import Counter, StaffedBroker, counter, only_posix, program, until
 from tests.commandline import Shell, finish
 
 __all__ = ["broker"]
@@ -42,48 +43,54 @@ def said_wait(steward: Steward) -> str:
     return steward.pool()["why"].partition("Next try in ")[2].removesuffix(".")
 
 
-@only_posix
-def test_what_waits_for_a_quota_goes_on_by_itself_and_has_all_its_tries(tmp_path: Path) -> None:
-    with StaffedBroker(tmp_path, {"max_pool_size": 1}) as broker, counter(broker, tmp_path / "repository") as project:
-        review = project.ask(f"in-turn rate-limited={WAIT_SECONDS} approve")
-        until(lambda: project.of_kind(review, "claim_released"), "its run ends")
-        other = project.ask("approve")
-        assert project.decided(review)["status"] == project.decided(other)["status"] == "approved"
-        [released] = project.of_kind(review, "claim_released")
-        assert "attempts" not in released["data"]
-        assert [len(broker.runs(one)) for one in (review, other)] == [2, 1]
-        [paused, resumed] = [
-            event
-            for event in project.log(f"pool:{project.supervision()['supervisor_id']}")
-            if event["kind"] in {"pool_paused", "pool_resumed"}
-        ]
-        assert (paused["data"]["kind"], paused["data"]["seconds"], resumed["actor"]) == (
-            "quota",
-            WAIT_SECONDS,
-            "broker",
-        )
-        assert _seconds(paused, resumed) >= WAIT_SECONDS
-        # Nothing was tried meanwhile.
-        claimed = [event for one in (review, other) for event in project.of_kind(one, "review_claimed")]
-        assert all(_seconds(paused, event) < 0 or _seconds(resumed, event) >= 0 for event in claimed)
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Counter]:
+    """The project of a broker with one real reviewer at a time."""
+    folder = tmp_path_factory.mktemp("quota")
+    with StaffedBroker(folder, {"max_pool_size": 1}) as started, counter(started, folder / "repository") as opened:
+        yield opened
 
 
 @only_posix
-def test_p7_what_a_model_says_of_quotas_pauses_no_pool_and_what_a_failed_program_prints_does(tmp_path: Path) -> None:
-    with StaffedBroker(tmp_path) as broker, counter(broker, tmp_path / "repository") as project:
-        review = project.ask("speak-of-429")
-        until(lambda: project.of_kind(review, "claim_released"), "its run ends")
-        [released] = project.of_kind(review, "claim_released")
-        assert "attempts" in released["data"]
-        # Nor does an answer about quotas, which is an answer.
-        assert project.decided(project.ask("reject-429"))["verdict"] == "rejected"
-        assert project.supervision()["state"] == "running"
-        project.do("close_review", review_id=review)
-        review = project.ask("print-429-and-fail")
-        until(lambda: project.of_kind(review, "claim_released"), "its run ends")
-        [released] = project.of_kind(review, "claim_released")
-        assert "attempts" not in released["data"]
-        assert (project.supervision()["state"], project.supervision()["why"].count("429")) == ("rate_limited", 1)
+def test_what_waits_for_a_quota_goes_on_by_itself_and_has_all_its_tries(project: Counter) -> None:
+    review = project.ask(f"in-turn rate-limited={WAIT_SECONDS} approve")
+    until(lambda: project.of_kind(review, "claim_released"), "its run ends")
+    other = project.ask("approve")
+    assert project.decided(review)["status"] == project.decided(other)["status"] == "approved"
+    [released] = project.of_kind(review, "claim_released")
+    assert "attempts" not in released["data"]
+    assert [len(project.broker.runs(one)) for one in (review, other)] == [2, 1]
+    [paused, resumed] = [
+        event
+        for event in project.log(f"pool:{project.supervision()['supervisor_id']}")
+        if event["kind"] in {"pool_paused", "pool_resumed"}
+    ]
+    assert (paused["data"]["kind"], paused["data"]["seconds"], resumed["actor"]) == (
+        "quota",
+        WAIT_SECONDS,
+        "broker",
+    )
+    assert _seconds(paused, resumed) >= WAIT_SECONDS
+    # Nothing was tried meanwhile.
+    claimed = [event for one in (review, other) for event in project.of_kind(one, "review_claimed")]
+    assert all(_seconds(paused, event) < 0 or _seconds(resumed, event) >= 0 for event in claimed)
+
+
+@only_posix
+def test_p7_what_a_model_says_of_quotas_pauses_no_pool_and_what_a_failed_program_prints_does(project: Counter) -> None:
+    review = project.ask("speak-of-429")
+    until(lambda: project.of_kind(review, "claim_released"), "its run ends")
+    [released] = project.of_kind(review, "claim_released")
+    assert "attempts" in released["data"]
+    # Nor does an answer about quotas, which is an answer.
+    assert project.decided(project.ask("reject-429"))["verdict"] == "rejected"
+    assert project.supervision()["state"] == "running"
+    project.do("close_review", review_id=review)
+    review = project.ask("print-429-and-fail")
+    until(lambda: project.of_kind(review, "claim_released"), "its run ends")
+    [released] = project.of_kind(review, "claim_released")
+    assert "attempts" not in released["data"]
+    assert (project.supervision()["state"], project.supervision()["why"].count("429")) == ("rate_limited", 1)
 
 
 @only_posix

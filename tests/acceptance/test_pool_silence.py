@@ -3,45 +3,51 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.acceptance.pooling import Steward, broker, started
 from tests.acceptance.reviewing import Desk
-from tests.acceptance.staffed import StaffedBroker, counter, only_posix
+from tests.acceptance.staffed import Counter, StaffedBroker, counter, only_posix
 
 __all__ = ["broker"]
 
 HASTY = {"max_pool_size": 1, "silence_seconds": 4, "background_check_interval_seconds": 1}
 
 
-@only_posix
-def test_a_program_that_hangs_is_named_and_ended_and_its_review_tried_again(tmp_path: Path) -> None:
-    with StaffedBroker(tmp_path, HASTY) as broker, counter(broker, tmp_path / "repository") as project:
-        review = project.ask("in-turn hang approve")
-        assert project.decided(review)["status"] == "approved"
-        assert project.outcomes(review) == ["timeout", "verdict"]
-        [timeout] = project.of_kind(review, "claim_released")
-        assert "it fell silent" in timeout["data"]["reason"]
-        [member] = project.team()
-        told = [one for one in project.log(f"reviewer:{member['reviewer_id']}") if one["kind"] == "reviewer_silent"]
-        # It was named while there was still time to look.
-        assert [(one["data"]["silent"], one["seq"] < timeout["seq"]) for one in told] == [(True, True)]
-        assert told[0]["data"]["since"] < told[0]["at"]
-        broker.assert_intact()
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Counter]:
+    """The project of a broker with one real reviewer at a time, which is called silent after two seconds."""
+    folder = tmp_path_factory.mktemp("silence")
+    with StaffedBroker(folder, HASTY) as started, counter(started, folder / "repository") as opened:
+        yield opened
 
 
 @only_posix
-def test_a_program_that_computes_without_a_word_is_not_silent(tmp_path: Path) -> None:
-    with StaffedBroker(tmp_path, HASTY | {"silence_seconds": 2}) as broker, counter(broker, tmp_path / "r") as project:
-        review = project.ask("compute 1.2")
-        assert project.decided(review)["status"] == "approved"
-        assert project.outcomes(review) == ["verdict"]
-        [member] = project.team()
-        assert "reviewer_silent" not in [one["kind"] for one in project.log(f"reviewer:{member['reviewer_id']}")]
+def test_a_program_that_computes_without_a_word_is_not_silent(project: Counter) -> None:
+    review = project.ask("compute 2.5")
+    assert project.decided(review)["status"] == "approved"
+    assert project.outcomes(review) == ["verdict"]
+    [member] = project.team()
+    assert "reviewer_silent" not in [one["kind"] for one in project.log(f"reviewer:{member['reviewer_id']}")]
+
+
+@only_posix
+def test_a_program_that_hangs_is_named_and_ended_and_its_review_tried_again(project: Counter) -> None:
+    review = project.ask("in-turn hang approve")
+    assert project.decided(review)["status"] == "approved"
+    assert project.outcomes(review) == ["timeout", "verdict"]
+    [timeout] = project.of_kind(review, "claim_released")
+    assert "it fell silent" in timeout["data"]["reason"]
+    [member] = project.team()
+    told = [one for one in project.log(f"reviewer:{member['reviewer_id']}") if one["kind"] == "reviewer_silent"]
+    # It was named while there was still time to look.
+    assert [(one["data"]["silent"], one["seq"] < timeout["seq"]) for one in told] == [(True, True)]
+    assert told[0]["data"]["since"] < told[0]["at"]
+    project.broker.assert_intact()
 
 
 @pytest.fixture

@@ -156,9 +156,13 @@ def hang() -> None:
 
 
 def compute(seconds: str) -> None:
-    """Uses the processor for so long without a word, and approves."""
-    while time.process_time() < float(seconds):
-        pass
+    """Uses a fifth of the processor for so long without a word, and approves."""
+    end = time.monotonic() + float(seconds)
+    while time.monotonic() < end:
+        used = time.process_time()
+        while time.process_time() < used + 0.01:
+            pass
+        time.sleep(0.04)
     say(answer())
 
 
@@ -191,11 +195,6 @@ def speak_of_429() -> None:
 def reject_429() -> None:
     """Rejects, for how a change answers a rate limit."""
     say(answer("rejected", reason="HTTP 429 is ignored: the rate limit says retry after 60 seconds."))
-
-
-def latin() -> None:
-    """Answers in another encoding than UTF-8."""
-    sys.stdout.buffer.write(answer("rejected", reason="Geht so nicht, naïv.").encode().replace(b"\\u00ef", b"\xef"))
 
 
 def numbers() -> list[str]:
@@ -234,19 +233,6 @@ def brood() -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     child()
     runaway()
-    hang()
-
-
-def stand_still() -> None:
-    """Stops, as after Ctrl-Z, with half of an approval written."""
-    say(answer()[:-1])
-    os.kill(os.getpid(), signal.SIGSTOP)
-
-
-def close_output() -> None:
-    """Closes both outputs, and lives on."""
-    os.close(1)
-    os.close(2)
     hang()
 
 
@@ -394,10 +380,10 @@ DEEDS: dict[str, Callable[..., None]] = {
     function.__name__.replace("_", "-"): function
     for function in (
         approve, approve_in_pieces, request, find, settle, where, read, hold, hold_with_brood, in_turn,
-        hang, leave, fail, brood, stand_still, close_output, complain, tamper, garbage,
+        hang, leave, fail, brood, complain, tamper, garbage,
         megabytes, endless, other_digest, quote, quote_alone, quote_with_answer, earlier_nonce,
         read_nothing, nonces_of_another, approve_and_fail, approve_and_die, approve_and_hang,
-        run_tandem, rate_limited, print_429_and_fail, speak_of_429, reject_429, latin,
+        run_tandem, rate_limited, print_429_and_fail, speak_of_429, reject_429,
         spill, spill_and_fail, spill_badly, compute,
     )
 }  # fmt: skip
