@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
@@ -10,13 +9,11 @@ import pytest
 from tandem.reviews.page_contract import MOST_DRAFTS
 from tests.acceptance.accessing import Bearer
 from tests.acceptance.reviewing import Desk, edited
-from tests.broker import StartBroker, fresh_project
 from tests.databases import ON_BOTH_DATABASES
 from tests.git.sandbox import new_file
 
 pytest_plugins = ["tests.acceptance.accessing_brokers"]
 ANNA = "anna"
-WAIT_SECONDS = 60
 
 
 def save(desk: Desk, review: str, name: str = "d1", body: str = "Why?", **more: Any) -> dict[str, Any]:
@@ -160,24 +157,6 @@ def test_nobody_reads_or_removes_the_drafts_of_another_token(owner: Bearer):
         assert bob.do("list_drafts", person="alice", review_id=review)["drafts"] == []
         assert bob.do("discard_draft", person="alice", review_id=review, draft_ids=["d1"])["discarded"] == 0
         assert [one["body"] for one in alice.do("list_drafts")["drafts"]] == ["Mine"]
-
-
-def test_drafts_are_removed_with_the_contents_of_their_review(
-    start_broker: StartBroker, database_settings: dict[str, object]
-):
-    broker = start_broker(retention_days=0.000001, sweep_interval_seconds=0.05, **database_settings)
-    with Desk(broker.url, fresh_project()) as desk:
-        review = desk.put_up()
-        save(desk, review, body="a secret draft")
-        desk.do("close_review", review_id=review)
-        deadline = time.monotonic() + WAIT_SECONDS
-        while desk.status(review)["removed_at"] is None:
-            assert time.monotonic() < deadline
-        assert drafts(desk, review_id=review) == []
-        asked = {"review_id": review, "draft_id": "d2", "round": 1, "kind": "message", "body": "Late"}
-        desk.refused("NOT_FOUND", "save_draft", person=ANNA, **asked)
-    broker.stop()
-    assert "a secret draft" not in broker.run("data", "export").stdout
 
 
 @pytest.mark.parametrize(

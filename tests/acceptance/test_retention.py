@@ -116,7 +116,9 @@ def removed_cycles(broker: BrokerProcess, crew: Crew, desk: Desk) -> None:
     assert "removed" in Inside(broker.url, broker.folder).run("cycle", "show", older).stdout
 
 
-def test_reviews_of_hand_offs_end_with_the_payloads_of_their_cycle(start_broker: StartBroker, tmp_path: Path):
+def test_reviews_of_hand_offs_and_drafts_end_too_and_what_another_review_needs_stays(
+    start_broker: StartBroker, tmp_path: Path
+):
     broker = start_broker(**SOON, config_dir=config_dir(tmp_path / "config"))
     with Team(broker.url, fresh_project()) as team:
         team.enrol()
@@ -128,20 +130,19 @@ def test_reviews_of_hand_offs_end_with_the_payloads_of_their_cycle(start_broker:
         team.finish("gemini")
         assert [until_removed(team, review)["outcome"] for review in reviews] == ["approved", "approved"]
         assert [one["payload"] for one in team.history()["handoffs"]] == [{}, {}]
-    broker.stop()
-    assert TEXT not in broker.run("data", "export").stdout
-    assert broker.audited().data["problems"] == []
-
-
-def test_what_another_review_needs_stays(start_broker: StartBroker):
-    broker = start_broker(**SOON)
     with Desk(broker.url, fresh_project()) as desk:
         closed, still_open = (desk.put_up(description=TEXT) for _ in range(2))
+        draft = {"review_id": closed, "draft_id": "d1", "person": "anna", "round": 1, "kind": "message", "body": TEXT}
+        desk.do("save_draft", **draft)
         desk.do("close_review", review_id=closed)
         until_removed(desk, closed)
+        assert desk.rows("list_drafts", "drafts", person="anna") == []
+        desk.refused("NOT_FOUND", "save_draft", **{**draft, "draft_id": "d2"})
         assert desk.do("get_proposal", review_id=still_open)["description"] == TEXT
         desk.do("close_review", review_id=still_open)
         until_removed(desk, still_open)
+    broker.stop()
+    assert TEXT not in broker.run("data", "export").stdout
     assert broker.audited().data["problems"] == []
 
 
