@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import psutil
@@ -141,28 +141,32 @@ def left_behind(scene: Scene) -> tuple[str, Path]:
     return name, left
 
 
-@pytest.mark.parametrize("bears", ["nothing", "the reviewer's id", "another supervisor's", "another reviewer's"])
-async def test_only_what_bears_its_marks_is_ended_whatever_the_broker_says(
-    scene: Scene, book: OrderBook, bears: str
-) -> None:
+async def test_only_what_bears_its_marks_is_ended_whatever_the_broker_says(scene: Scene, book: OrderBook) -> None:
     mark = await marked(scene)
     name, left = left_behind(scene)
-    environment = {
-        "nothing": {},
-        "the reviewer's id": {"TANDEM_REVIEWER": name},
-        "another supervisor's": {"TANDEM_REVIEWER": name, "TANDEM_SUPERVISOR": supervisor_id("another")},
-        "another reviewer's": {"TANDEM_REVIEWER": fresh_name(), "TANDEM_SUPERVISOR": mark},
-    }[bears]
-    with sleeper(**environment) as (process, identity):
-        book.lies = {"orphans": [{"reviewer_id": name, "pid": identity.pid, "started_us": identity.started_us}]}
+    bears: list[dict[str, str]] = [
+        {},
+        {"TANDEM_REVIEWER": name},
+        {"TANDEM_REVIEWER": name, "TANDEM_SUPERVISOR": supervisor_id("another")},
+        {"TANDEM_REVIEWER": fresh_name(), "TANDEM_SUPERVISOR": mark},
+    ]
+    with ExitStack() as stack:
+        sleepers = [stack.enter_context(sleeper(**environment)) for environment in bears]
+        book.lies = {
+            "orphans": [
+                {"reviewer_id": name, "pid": identity.pid, "started_us": identity.started_us}
+                for _, identity in sleepers
+            ]
+        }
         async with scene.supervising(book, "obedient"):
             # One of the same name, whose end takes all with it that bears its marks.
             row = book.order(scene.root, reviewer_id=name)
             await scene.job(row)
             book.want(row, "kill")
             await book.until("it has ended", lambda: row.ended)
-        assert process.poll() is None
-        assert platforms.is_alive(identity)
+        for process, identity in sleepers:
+            assert process.poll() is None
+            assert platforms.is_alive(identity)
     assert not left.exists()
 
 

@@ -177,11 +177,12 @@ def test_complaints_are_reported_without_what_a_terminal_would_do(peer: Peer, st
 
 def test_a_claim_that_is_over_ends_its_run(peer: Peer, start: StartReviewer, tmp_path: Path) -> None:
     peer.lease_seconds = 1.5
-    start(hanging(tmp_path))
+    program = tmp_path / "program"
+    start(deeds("note", str(program), "sleep", "300"))
     for number, code in enumerate(("STALE_CLAIM", "NOT_CLAIMANT", "INVALID_TRANSITION", "NOT_FOUND"), 1):
 
         def over(_: dict[str, Any], code: str = code) -> None:
-            until_it_hangs(tmp_path)
+            number_in(program)
             raise Refusal(code)
 
         peer.script["renew_claim"].append(over)
@@ -189,10 +190,9 @@ def test_a_claim_that_is_over_ends_its_run(peer: Peer, start: StartReviewer, tmp
         told = peer.wait_for("report_outcome", number)
         assert told["outcome"] == "cancelled"
         assert told["reason"] == f"The claim was over before there was an answer ({code})."
-        assert all(is_gone(pid) for pid in until_it_hangs(tmp_path))
+        assert is_gone(number_in(program))
         assert len(peer.all("renew_claim")) == number
-        for note in ("child", "program"):
-            (tmp_path / note).unlink()
+        program.unlink()
 
 
 def test_the_claim_is_renewed_while_the_program_lives(peer: Peer, start: StartReviewer, tmp_path: Path) -> None:
