@@ -6,16 +6,16 @@ import json
 import socket
 import sqlite3
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
-from typing import Any
+from contextlib import ExitStack, closing
+from typing import NamedTuple
 
 import psutil
 import pytest
 
 from tests.acceptance.reviewing import Desk
-from tests.broker import ABSENT, BrokerProcess, StartBroker, fresh_project
+from tests.broker import ABSENT, BrokerProcess, fresh_project
 
 CANDIDATES = 4
 Change = dict[str, str]
@@ -33,51 +33,60 @@ def _spent(broker: BrokerProcess, work: Callable[[], object]) -> float:
     return _cpu_seconds(broker) - before
 
 
+MANY, FEW, LONG, TOO_MANY = 4_000, 400, 10_000, 126_000
+
+
+class Approved(NamedTuple):
+    """New files that several changes have approved, each with one file more, in a project of their own."""
+
+    broker: BrokerProcess
+    desk: Desk
+    changes: list[Change]
+
+    def refused(self) -> None:
+        """The gate names each of the files."""
+        decision = self.desk.do("check_gate", changes=self.changes)
+        assert (decision["allowed"], len(decision["paths"])) == (False, len(self.changes))
+        assert all("only together with its other paths" in one["reason"] for one in decision["paths"])
+
+
+@pytest.fixture(scope="module")
+def approved(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[int, Approved]]:
+    """By how many they are; they are written into the database while its broker does not run."""
+    with BrokerProcess(tmp_path_factory.mktemp("large")) as broker, ExitStack() as stack:
+        reviews: dict[int, tuple[str, str]] = {}
+        for paths in (MANY, FEW, LONG, TOO_MANY):
+            with Desk(broker.url, fresh_project()) as desk:
+                reviews[paths] = desk.project, desk.put_up()
+        broker.stop()
+        changes = {paths: _written_approvals(broker, *review, paths) for paths, review in reviews.items()}
+        broker.start()
+        yield {
+            paths: Approved(broker, stack.enter_context(Desk(broker.url, project)), changes[paths])
+            for paths, (project, _) in reviews.items()
+        }
+
+
 @pytest.mark.timeout(300)
-def test_p12_a_large_commit_costs_by_its_paths_and_others_are_answered_meanwhile(start_broker: StartBroker):
+def test_p12_a_large_commit_costs_by_its_paths_and_others_are_answered_meanwhile(approved: dict[int, Approved]):
     """One uncovered path after the other was compared with every entry: ten times the paths cost a hundred times."""
-    with (
-        _many_approvals(start_broker, 4_000, 400) as (broker, other, many, few),
-        Desk(broker.url, other.project) as desk,
-    ):
-
-        def refused(changes: list[Change]) -> None:
-            decision = other.do("check_gate", changes=changes)
-            assert (decision["allowed"], len(decision["paths"])) == (False, len(changes))
-            assert all("only together with its other paths" in one["reason"] for one in decision["paths"])
-
-        refused(few)
-        cheap = _spent(broker, lambda: [refused(few) for _ in range(5)]) / 5
-        assert _spent(broker, lambda: refused(many)) < 30 * max(cheap, 0.02)
+    many, few = approved[MANY], approved[FEW]
+    few.refused()
+    cheap = _spent(few.broker, lambda: [few.refused() for _ in range(5)]) / 5
+    assert _spent(many.broker, many.refused) < 30 * max(cheap, 0.02)
+    with Desk(many.desk.url, many.desk.project) as desk, ThreadPoolExecutor(1) as pool:
         review = desk.put_up()
-        with ThreadPoolExecutor(1) as pool:
-            judging = pool.submit(refused, many)
-            answered, began, longest = 0, time.monotonic(), 0.0
-            while not judging.done():
-                asked = time.monotonic()
-                desk.status(review)
-                longest = max(longest, time.monotonic() - asked)
-                answered += 1
-            took = time.monotonic() - began
-            judging.result()
+        judging = pool.submit(many.refused)
+        answered, began, longest = 0, time.monotonic(), 0.0
+        while not judging.done():
+            asked = time.monotonic()
+            desk.status(review)
+            longest = max(longest, time.monotonic() - asked)
+            answered += 1
+        took = time.monotonic() - began
+        judging.result()
     assert answered > 5
     assert longest < took / 2
-
-
-@contextmanager
-def _many_approvals(start_broker: StartBroker, *paths: int) -> Generator[tuple[Any, ...]]:
-    """So many new files that several changes have approved, each with one file more, by groups.
-
-    They are written into the database while its broker does not run.
-    """
-    broker, project = start_broker(), fresh_project()
-    with Desk(broker.url, project) as desk:
-        reviews = [desk.put_up() for _ in paths]
-    broker.stop()
-    groups = [_written_approvals(broker, project, review, count) for review, count in zip(reviews, paths, strict=True)]
-    broker.start()
-    with Desk(broker.url, project) as desk:
-        yield broker, desk, *groups
 
 
 WRITTEN = """
@@ -89,15 +98,14 @@ INSERT INTO approved_paths
 SELECT :project, CASE n WHEN :paths THEN 'more-' || round ELSE printf('%d-%d/%05d.py', :paths, n / 100, n) END,
     printf('%040x', n), :review, round, 'change', :mode_before, :blob_before, '100644' FROM numbers, rounds
 """
-MOST = 10_000
 
 
 def _written_approvals(broker: BrokerProcess, project: str, review: str, paths: int) -> list[Change]:
-    """Their changes, the first `MOST` of them."""
+    """Their changes, 10,000 at most."""
     asked = {**ABSENT, "project": project, "review": review, "paths": paths, "rounds": CANDIDATES}
     with closing(sqlite3.connect(broker.data_dir / "tandem.db")) as connection, connection:
         connection.execute(WRITTEN, asked)
-    blobs = {f"{paths}-{number // 100}/{number:05}.py": f"{number:040x}" for number in range(min(paths, MOST))}
+    blobs = {f"{paths}-{number // 100}/{number:05}.py": f"{number:040x}" for number in range(min(paths, LONG))}
     return [{**ABSENT, "path": path, "mode_after": "100644", "blob_after": blob} for path, blob in blobs.items()]
 
 
@@ -111,29 +119,25 @@ def _sent(broker: BrokerProcess, project: str, changes: list[Change]) -> socket.
 
 
 @pytest.mark.timeout(300)
-def test_p12_a_judgement_ends_when_its_client_has_gone(start_broker: StartBroker):
+def test_p12_a_judgement_ends_when_its_client_has_gone(approved: dict[int, Approved]):
     """Clients that hang up leave nothing behind that the next one has to wait for."""
-    with _many_approvals(start_broker, 10_000) as (broker, desk, changes):
-
-        def judged() -> None:
-            assert not desk.do("check_gate", changes=changes)["allowed"]
-
-        judged()
-        whole = _spent(broker, judged)
-        before = _cpu_seconds(broker)
-        for _ in range(3):
-            begun, deadline = _cpu_seconds(broker), time.monotonic() + 60
-            with _sent(broker, desk.project, changes):
-                while _cpu_seconds(broker) < begun + whole / 4:
-                    assert time.monotonic() < deadline
-                    time.sleep(0.01)
-        judged()
-        # Most of each of the three was left.
-        assert _cpu_seconds(broker) - before < 3 * whole
+    broker, desk, changes = judged = approved[LONG]
+    judged.refused()
+    whole = _spent(broker, judged.refused)
+    before = _cpu_seconds(broker)
+    for _ in range(3):
+        begun, deadline = _cpu_seconds(broker), time.monotonic() + 60
+        with _sent(broker, desk.project, changes):
+            while _cpu_seconds(broker) < begun + whole / 4:
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+    judged.refused()
+    # Most of each of the three was left.
+    assert _cpu_seconds(broker) - before < 3 * whole
 
 
 @pytest.mark.timeout(300)
-def test_p12_a_commit_of_too_large_approvals_is_refused_in_words(start_broker: StartBroker):
-    with _many_approvals(start_broker, 126_000) as (_, desk, changes):
-        details = desk.refused("TOO_LARGE", "check_gate", changes=changes[:1])
-        assert details["limit"] == "approved_paths"
+def test_p12_a_commit_of_too_large_approvals_is_refused_in_words(approved: dict[int, Approved]):
+    desk, changes = approved[TOO_MANY].desk, approved[TOO_MANY].changes
+    details = desk.refused("TOO_LARGE", "check_gate", changes=changes[:1])
+    assert details["limit"] == "approved_paths"
