@@ -69,7 +69,7 @@ def open_project(broker: Followed, tmp_path: Path) -> Iterator[Counter]:
         yield opened
 
 
-def test_a_pool_that_is_switched_on_takes_what_waits_already_without_a_restart(
+def test_a_pool_that_is_switched_on_takes_what_waits_already_and_others_follow_without_a_restart(
     broker: Followed, project: Counter
 ) -> None:
     before, review = broker.health(), project.ask("approve")
@@ -89,11 +89,8 @@ def test_a_pool_that_is_switched_on_takes_what_waits_already_without_a_restart(
     until(lambda: "program_missing" in str(project.status(later)["no_reviewer"]), "says why")
     broker.say(command=program(broker.notes))
     broker.known("program_missing", lambda program: program is None)
-    project.approved()
-
-
-def test_a_reviewer_finishes_its_review_by_the_settings_that_it_began_with(broker: Followed, project: Counter) -> None:
-    broker.say(enabled=True)
+    assert project.decided(later)["status"] == "approved"
+    # A reviewer finishes its review by the settings that it began with.
     held = project.ask("hold under-way")
     first = project.claimed(held)["reviewer_id"]
     broker.say(model="a-newer-model", max_pool_size=1)
