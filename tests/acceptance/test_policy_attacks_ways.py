@@ -17,6 +17,7 @@ from tests.acceptance.reviewing import WHY, Desk
 from tests.acceptance.test_waivers import waive
 from tests.broker import fresh_project
 from tests.git.sandbox import Sandbox
+from tests.modes import VARIATION
 
 LOGIN = "src/auth/login.py"
 BAD = files(**{LOGIN: "bad\n"})
@@ -77,13 +78,19 @@ def policy(content: bytes | str) -> Alter:
 BROKEN: dict[str, Alter] = {
     "too large": policy(LAX + "#" * LARGEST_BYTES),
     "a name that moves the cursor": policy(LAX + 'name = "\\u001b[2J\\u202Erule"\n'),
-    "another encoding": policy(LAX.encode("utf-16")),
     "a link to a lax one": linked(FILE, "lax.toml", **{".tandem/lax.toml": LAX}),
     "a submodule": submodule(FILE),
+    "another encoding": policy(LAX.encode("utf-16")),
+    "a mark of the byte order": policy(b"\xef\xbb\xbf" + LAX.encode()),
+    "a zero byte": policy(LAX + "# \0\n"),
 }
+ALWAYS = 4
+"""So many of them run each time."""
 
 
-@pytest.mark.parametrize("name", BROKEN)
+@pytest.mark.parametrize(
+    "name", [name if at < ALWAYS else pytest.param(name, marks=VARIATION) for at, name in enumerate(BROKEN)]
+)
 def test_p7_a_policy_that_is_no_policy_lets_nothing_through_but_its_correction(again: Victim, name: str) -> None:
     committed(again, BROKEN[name])
     code = new("src/other.py")
@@ -381,10 +388,8 @@ def test_p2_no_owner_s_name_moves_the_cursor_of_who_reads_it(victim: Victim) -> 
 ABSENT = check("calm", "import os, sys; sys.exit(os.path.exists('docs/bad.md'))")
 LOOSE = {
     "made optional": toml({**ABSENT, "required": False}),
-    "renamed": toml(check("other", "print('calm')")),
     "removed": "",
     "made easy": toml(check("calm", "print('calm')")),
-    "for other paths": toml({**ABSENT, "paths": ["src/**"]}),
 }
 
 

@@ -12,9 +12,10 @@ from pathlib import Path
 
 from tests.acceptance.reviewing import at_once
 from tests.acceptance.staffed import Counter, StaffedBroker, counter, only_posix, program, until
+from tests.modes import VARIATION
 
 pytestmark = only_posix
-MANY = 6
+MANY = 9
 CAP = 3
 REASONABLE_SECONDS = 60.0
 
@@ -39,6 +40,7 @@ def watching(broker: StaffedBroker) -> Generator[list[int]]:
         watcher.join()
 
 
+@VARIATION
 def test_many_proposals_at_once_never_pass_the_cap_and_are_all_decided(tmp_path: Path) -> None:
     pool = {"max_pool_size": CAP, "scaling_ratio": 1}
     with StaffedBroker(tmp_path, pool) as broker, counter(broker, tmp_path / "repository") as project:
