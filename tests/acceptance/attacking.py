@@ -141,9 +141,9 @@ class Victim(Checked):
         assert answer["allowed"], answer
 
     def agents_fail(self, review: str, changes: list[Change], need: str = "person") -> None:
-        """All agents approve it, under any name, and neither the review nor the gate takes that for enough."""
-        took = [agent for agent in AGENTS[:2] if self.approved_by(review, agent)["ok"]]
-        refused = self.approved_by(review, AGENTS[2])["error"]
+        """Agents approve it, under any name, and neither the review nor the gate takes that for enough."""
+        took = [agent for agent in AGENTS[:1] if self.approved_by(review, agent)["ok"]]
+        refused = self.approved_by(review, AGENTS[1])["error"]
         assert refused["code"] == "REQUIREMENT_MISSING"
         assert need in [one["need"] for one in refused["details"]["missing"]]
         for name in ("ann", PROPOSER):
