@@ -269,15 +269,15 @@ def test_p2_no_category_has_a_document_pass_a_rule_for_changes(again: Victim, ca
     needs_a_person(again, "docs/guide.md", f"{match} {category}\n", category)
 
 
-def test_p2_a_diff_that_nothing_looks_at_opens_nothing(victim: Victim) -> None:
-    diff, changes = victim.drawn(BAD)
-    blind = victim.put_up_whole(diff=diff, proposer_id=PROPOSER, skip_diff_validation=True)["review_id"]
+def test_p2_a_diff_that_nothing_looks_at_opens_nothing(again: Victim) -> None:
+    diff, changes = again.drawn(alter := new(LOGIN))
+    blind = again.put_up_whole(diff=diff, proposer_id=PROPOSER, skip_diff_validation=True)["review_id"]
     for agent in ("codex", "gemini"):
-        victim.approved_by(blind, agent)
-    victim.refusal(changes)
-    review, _ = victim.attempt(BAD)
-    victim.agents_fail(review, changes)
-    victim.person_may(review, changes)
+        again.approved_by(blind, agent)
+    again.refusal(changes)
+    review, _ = again.attempt(alter)
+    again.agents_fail(review, changes)
+    again.person_may(review, changes)
 
 
 def test_p2_an_approval_of_another_project_counts_for_nothing(again: Victim) -> None:
@@ -320,29 +320,29 @@ def test_p2_a_counter_patch_that_adds_a_protected_path_needs_its_person(victim: 
     victim.person_may(review, changes)
 
 
-def test_p2_what_a_person_approved_or_waived_is_that_content_alone(victim: Victim) -> None:
-    review, changes = victim.attempt(files(**{LOGIN: "good\n"}))
-    victim.approved_by(review, "codex")
-    assert waive(victim, review, "person")["data"]["status"] == "approved"
-    victim.passes(changes)
-    diff, worse = victim.drawn(BAD)
-    victim.revise(review, diff=diff, proposer_id=PROPOSER)
-    victim.ended(review)
-    victim.approved_by(review, "codex")
-    assert len(victim.status(review)["missing"]) == 1
-    victim.refusal(worse)
-    assert "requirement_waived" in victim.kinds(review)
-    victim.person_may(review, worse)
+def test_p2_what_a_person_approved_or_waived_is_that_content_alone(again: Victim) -> None:
+    review, changes = again.attempt(new(LOGIN))
+    again.approved_by(review, "codex")
+    assert waive(again, review, "person")["data"]["status"] == "approved"
+    again.passes(changes)
+    diff, worse = again.drawn(new(LOGIN))
+    again.revise(review, diff=diff, proposer_id=PROPOSER)
+    again.ended(review)
+    again.approved_by(review, "codex")
+    assert len(again.status(review)["missing"]) == 1
+    again.refusal(worse)
+    assert "requirement_waived" in again.kinds(review)
+    again.person_may(review, worse)
 
 
-def test_p2_one_commit_of_an_approved_and_an_unapproved_change_is_refused_for_the_latter(victim: Victim) -> None:
-    good, approved = victim.attempt(OTHER)
-    victim.approved_by(good, "codex")
-    bad, protected = victim.attempt(BAD)
-    victim.agents_fail(bad, protected)
-    refused = victim.refusal([*approved, *protected])
+def test_p2_one_commit_of_an_approved_and_an_unapproved_change_is_refused_for_the_latter(again: Victim) -> None:
+    good, approved = again.attempt(new("src/other.py"))
+    again.approved_by(good, "codex")
+    bad, protected = again.attempt(new(LOGIN))
+    again.agents_fail(bad, protected)
+    refused = again.refusal([*approved, *protected])
     assert [one["path"] for one in refused["paths"] if not one["allowed"]] == [LOGIN]
-    victim.person_may(bad, [*approved, *protected])
+    again.person_may(bad, [*approved, *protected])
 
 
 def test_p2_an_approved_lax_policy_frees_nothing_before_it_has_landed(victim: Victim) -> None:
@@ -363,16 +363,16 @@ def test_p2_an_approved_lax_policy_frees_nothing_before_it_has_landed(victim: Vi
 # ------------------------------------------------------------------------------------------------ owners, checks
 
 
-def test_p2_no_one_is_an_owner_by_the_spelling_of_a_name(victim: Victim) -> None:
-    review, changes = victim.attempt(files(**{"owned/a.txt": "bad\n"}))
+def test_p2_no_one_is_an_owner_by_the_spelling_of_a_name(again: Victim) -> None:
+    review, changes = again.attempt(new("owned/a.txt"))
     for name in ("ANN", "@ann", "ann ", "codex/ann", "\uff41nn", "ann\u200b", "a\u0430nn"):
-        assert victim.approved_by(review, name)["error"]["code"] in (
+        assert again.approved_by(review, name)["error"]["code"] in (
             "FORBIDDEN",
             "REQUIREMENT_MISSING",
             "INVALID_INPUT",
         )
-    victim.agents_fail(review, changes, "owner:@ann")
-    victim.person_may(review, changes)
+    again.agents_fail(review, changes, "owner:@ann")
+    again.person_may(review, changes)
 
 
 def test_p2_no_owner_s_name_moves_the_cursor_of_who_reads_it(victim: Victim) -> None:
