@@ -12,6 +12,7 @@ import pytest
 from tandem.pool.rules import supervisor_id
 from tests.acceptance.reviewing import Desk
 from tests.broker import BROKERS, BrokerProcess, database_of
+from tests.round_robin import BrokersAtOneAddress
 
 PID = 4_000_000
 """No process has it: hardly any machine has process ids as large."""
@@ -24,8 +25,6 @@ def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         settings = database_of(request, stack)
         folders = [tmp_path_factory.mktemp("pools") for _ in range(BROKERS)]
         if BROKERS > 1 and settings:
-            from tests.round_robin import BrokersAtOneAddress  # as of all other tests
-
             yield stack.enter_context(BrokersAtOneAddress(folders, **settings))
         else:
             yield stack.enter_context(BrokerProcess(folders[0], **settings))
