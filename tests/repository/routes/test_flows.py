@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from tandem.rulings.state import COMMITS, REVIEWED
-from tests.modes import BY_TURNS
-from tests.repository.routes.tables import Row, cases
+from tandem.rulings.state import REVIEWED
+from tests.repository.routes.tables import Row, turns
 from tests.repository.routes.world import REFUSED, World
 
 WAYS_ON = ("tandem submit ", "tandem land ", "tandem gate override", "tandem rollback ")
 
 
-@pytest.mark.parametrize("flow", cases("flows.txt"))
-@BY_TURNS
-@pytest.mark.parametrize("commits", COMMITS)
+@pytest.mark.parametrize(("flow", "commits"), turns("flows.txt"))
 def test_daily_work_passes_or_is_told_what_to_do(world: World, flow: Row, commits: str):
     before = world.tip()
     for step in flow.steps:

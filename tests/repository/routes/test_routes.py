@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tandem.rulings.state import COMMITS, REVIEWED
-from tests.modes import BY_TURNS
-from tests.repository.routes.tables import Row, cases
+from tandem.rulings.state import REVIEWED
+from tests.repository.routes.tables import Row, cases, turns
 from tests.repository.routes.world import ATTEMPT, NONE, REFUSED, World
 
 GUIDE = Path(__file__).parents[3] / "docs/reference/gate.md"
@@ -36,9 +35,7 @@ def _attempted(world: World, steps: Sequence[str]) -> tuple[str, str]:
     return before
 
 
-@pytest.mark.parametrize("route", cases("refused.txt"))
-@BY_TURNS
-@pytest.mark.parametrize("commits", COMMITS)
+@pytest.mark.parametrize(("route", "commits"), turns("refused.txt"))
 def test_p2_what_nobody_approved_is_refused(world: World, route: Row, commits: str):
     before = _attempted(world, route.steps)
     # Where other branches are open, a route may end on one.
@@ -79,9 +76,7 @@ def test_p2_what_bypasses_the_hooks_is_found_and_admitted(world: World, route: R
         assert world.gated.tandem("gate", "status").status == 1
 
 
-@pytest.mark.parametrize("route", cases("harmless.txt"))
-@BY_TURNS
-@pytest.mark.parametrize("commits", COMMITS)
+@pytest.mark.parametrize(("route", "commits"), turns("harmless.txt"))
 def test_what_is_let_be_brings_nothing_that_was_not_approved(world: World, route: Row, commits: str):
     before = _attempted(world, route.steps)
     assert REFUSED not in world.words, world.words
