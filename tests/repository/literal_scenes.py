@@ -10,11 +10,14 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
+import pytest
+
 from tandem.rulings.trust import CHECKS_FILE
 from tandem.settings.instance import find_running
-from tests.acceptance.checking import check, checked, toml
+from tests.acceptance.checking import Checked, check, checked, toml
 from tests.acceptance.staffed import StaffedBroker, program
 from tests.broker import BrokerProcess, Caller
+from tests.modes import VARIATION
 from tests.repository.gating import Gated, gate_on, new_repository
 from tests.repository.routes.tables import rows
 from tests.repository.test_hooks_start_broker import as_own, end
@@ -117,8 +120,15 @@ never_comes = reviewing()
 UNTRUSTED = toml(check("unit tests", "exit(1)"))
 TEXTS = {"DIGITS": DIGITS, "WORDS": WORDS, "ROMAN": ROMAN, "UNTRUSTED": UNTRUSTED}
 SCENES = {row.name: row for row in list(rows("../scenes.txt"))}
-BY_SHELL = [name for name, row in SCENES.items() if row.section != "tools"]
-BY_TOOLS = [*(name for name, row in SCENES.items() if row.section != "shell"), "commits_from_before_the_gate"]
+
+
+def played(section: str, *more: str) -> list[Any]:
+    """The names of the scenes of a section, of those `anywhere`, and more, for a test that plays each."""
+    return [
+        pytest.param(name, marks=[VARIATION] if row.is_variation else [])
+        for name, row in SCENES.items()
+        if row.section in {"anywhere", section} or name in more
+    ]
 
 
 @dataclass
@@ -200,8 +210,9 @@ def _file(path: str, text: str) -> dict[str, str | bytes | None]:
 class Stage:
     """Sets the scene of each situation."""
 
-    def __init__(self, gated: Callable[[], Gated], folder: Path) -> None:
+    def __init__(self, gated: Callable[[], Gated], project: Callable[[], Checked], folder: Path) -> None:
         self._gated = gated
+        self._project = project
         self._folder = folder
 
     @contextmanager
@@ -253,11 +264,12 @@ class Stage:
     @contextmanager
     def with_checks(self, *options: str) -> Generator[Scene]:
         """A gate with a check; the base branch has a later commit."""
-        (self._folder / "checking").mkdir()
-        place, root = self._folder / "checking", self._folder / "checked"
+        place = self._folder / "checking"
+        place.mkdir()
         stated = dict(option.split("=", 1) for option in options)
-        at_once, is_unconfined = int(stated.get("at_once", 1)), "unconfined" not in stated
-        with checked(place, confined=False, root=root, checks_at_once=at_once) as project:
+        is_unconfined = "unconfined" not in stated
+        own = checked(place, confined=False, checks_at_once=0) if "at_once" in stated else nullcontext(self._project())
+        with own as project:
             project.repo.write("a.txt", "one\ntwo\nthree\n")
             project.have(check("unit tests", stated.get("code", "exit(0)")), unconfined=is_unconfined)
             gated = Gated(project.broker, project.repo.root, project.project)

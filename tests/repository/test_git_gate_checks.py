@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -17,14 +16,6 @@ from tests.repository.stepping import PHASE, Steps, head
 from tests.repository.terminal import at_a_terminal
 
 DIGITS = {"a.txt": "line 1\n2\nline 3\n"}
-
-
-@pytest.fixture
-def project(tmp_path: Path, config_dir: Path) -> Generator[Checked]:
-    """A project whose checks run as the broker does, so that they see the test's files."""
-    (tmp_path / "broker").mkdir()
-    with checked(tmp_path / "broker", confined=False, root=tmp_path / "repository") as found:
-        yield found
 
 
 @pytest.fixture

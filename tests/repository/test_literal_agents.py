@@ -16,14 +16,14 @@ import pytest
 from tests.interfaces.bridging import bridge
 from tests.repository.gating import Gated
 from tests.repository.literal_agents import LiteralAgent, ToolAgent
-from tests.repository.literal_scenes import AGENT, BY_SHELL, BY_TOOLS, DIGITS, Reviewer, Scene, Stage
+from tests.repository.literal_scenes import AGENT, DIGITS, SCENES, Reviewer, Scene, Stage, played
 
 
 @pytest.fixture
 def stage(request: pytest.FixtureRequest, tmp_path: Path, config_dir: Path) -> Stage:
     """Where the situations are set."""
     assert config_dir.is_dir()
-    return Stage(lambda: request.getfixturevalue("gated"), tmp_path)
+    return Stage(lambda: request.getfixturevalue("gated"), lambda: request.getfixturevalue("project"), tmp_path)
 
 
 @contextmanager
@@ -55,17 +55,27 @@ def plays(scene: Scene, agent: LiteralAgent) -> None:
     assert scene.gated.git("diff", "--cached", "--name-only") == scene.leaves
 
 
+READS = ("tandem review discussion", "tandem review proposal", "tandem checks list")
+DECIDES = ("tandem review message", "tandem review patch", "git stash", "git merge", "tandem checks run")
+"""Beside the command itself: commands that answer a question or a counter-patch, or take in the base branch."""
+
+
 # Of a broker that is not known to be its own the hook only says how to start it.
-@pytest.mark.parametrize("situation", BY_SHELL)
+@pytest.mark.parametrize("situation", played("shell"))
 def test_an_agent_with_a_shell_gets_there_by_the_last_message(stage: Stage, situation: str) -> None:
     with stage.scene(situation) as scene:
         agent = LiteralAgent(scene.gated.root, scene.edits(), {**AGENT, **scene.environment}, prefers=scene.prefers)
         with reviewed(scene):
             agent.begins(scene.attempt)
         plays(scene, agent)
+        if SCENES[situation].section == "anywhere":
+            # After the refusal `tandem commit` alone sees it through, run again as it says.
+            commands = [one.partition("\n")[0].removeprefix("$ ") for one in agent.said[1:]]
+            others = [one for one in commands if not one.startswith(("tandem commit", *READS, *DECIDES))]
+            assert others == [], agent.told("it needed other commands")
 
 
-@pytest.mark.parametrize("situation", BY_TOOLS)
+@pytest.mark.parametrize("situation", played("tools", "commits_from_before_the_gate"))
 def test_an_agent_with_tools_gets_there_by_the_last_answer(stage: Stage, situation: str) -> None:
     with stage.scene(situation) as scene:
         agent = ToolAgent(scene.gated.root, scene.edits(), {**AGENT, **scene.environment})
