@@ -15,17 +15,18 @@ import httpx
 import psutil
 import pytest
 
-from tests.acceptance.checking import Checked, check, checked
+from tests.acceptance.checking import Checked, check
 from tests.broker import BrokerProcess
 from tests.commandline import Ended, finish, repository
 from tests.forked import Started
+from tests.modes import VARIATION
 from tests.repository.gating import DIGITS, Gated, gate_on, guarded, new_repository
 from tests.repository.landing import approved, branched, clean, landings, mainline, named, run_git, started
 
-KILLS = int(os.environ.get("TANDEM_LAND_KILLS", "4"))
+KILLS = int(os.environ.get("TANDEM_LAND_KILLS", "2"))
 """How often a landing is killed; 100 take some minutes."""
 
-AGENTS, BRANCHES = (int(number) for number in os.environ.get("TANDEM_LAND_AGENTS", "3x2").split("x"))
+AGENTS, BRANCHES = (int(number) for number in os.environ.get("TANDEM_LAND_AGENTS", "2x2").split("x"))
 """How many land how many branches at the same time; 8x20 take some minutes."""
 
 SECONDS = 60.0
@@ -177,7 +178,7 @@ def test_a_fast_forward_is_nothing_else(gated: Gated, monkeypatch: pytest.Monkey
     assert "this again: git rebase main" in " ".join(gated.tandem("land").refusal.split())
 
 
-@pytest.mark.parametrize("strategy", ["merge", "squash"])
+@pytest.mark.parametrize("strategy", ["merge", pytest.param("squash", marks=VARIATION)])
 def test_what_lands_is_signed_where_git_signs_commits(gated: Gated, tmp_path: Path, strategy: str) -> None:
     signs = tmp_path / "signs"
     signature = "-----BEGIN PGP SIGNATURE-----\\n\\nmine\\n-----END PGP SIGNATURE-----\\n"
@@ -224,7 +225,10 @@ def test_local_changes_in_a_checkout_of_the_base_branch_are_never_lost(gated: Ga
     assert (gated.root / "b.txt").read_text("utf-8") == "mine, too\n"
 
 
-@pytest.mark.parametrize(("file", "undo"), [("a.txt", ("checkout", "--", "a.txt")), ("new.txt", ("clean", "-fq"))])
+@pytest.mark.parametrize(
+    ("file", "undo"),
+    [pytest.param("a.txt", ("checkout", "--", "a.txt"), marks=VARIATION), ("new.txt", ("clean", "-fq"))],
+)
 def test_what_changes_in_a_checkout_while_it_lands_stays_and_is_told(
     gated: Gated, file: str, undo: tuple[str, ...]
 ) -> None:
@@ -258,12 +262,9 @@ def test_it_runs_in_any_working_tree_and_updates_the_one_of_the_base_branch(gate
     assert (gated.root / "a.txt").read_text("utf-8") == DIGITS["a.txt"]
 
 
-def test_what_is_no_branch_is_refused_as_that(gated: Gated) -> None:
+def test_without_a_branch_or_a_base_branch_it_says_so(gated: Gated) -> None:
     assert "'nope' is no branch here." in gated.tandem("land", "nope").refusal
     assert "Name the branch that lands on main" in gated.tandem("land").refusal
-
-
-def test_without_a_gate_there_is_no_base_branch(gated: Gated) -> None:
     gated.gate_file.unlink()
     assert "Switch it on: tandem gate on" in gated.tandem("land", "main").refusal
 
@@ -282,7 +283,7 @@ def cut_off(gated: Gated, review: str, *, with_files: bool) -> str:
     return commit
 
 
-@pytest.mark.parametrize("with_files", [False, True])
+@pytest.mark.parametrize("with_files", [False, pytest.param(True, marks=VARIATION)])
 def test_one_that_was_killed_after_the_branch_moved_is_ended_by_the_next_run(gated: Gated, with_files: bool) -> None:
     review = approved(gated, "feature", DIGITS)
     commit = cut_off(gated, review, with_files=with_files)
@@ -398,14 +399,6 @@ def test_commits_that_the_remote_lacks_are_not_landed_by_the_way(gated: Gated, d
 # With checks.
 
 
-@pytest.fixture
-def project(tmp_path: Path, config_dir: Path) -> Generator[Checked]:
-    """A project whose checks run as the broker does, so that they see the test's files."""
-    (tmp_path / "broker").mkdir()
-    with checked(tmp_path / "broker", confined=False, root=tmp_path / "repository") as found:
-        yield found
-
-
 TOGETHER = """
 import os
 names = [name for name in ("left", "right") if os.path.exists(name)]
@@ -428,6 +421,15 @@ def test_p10_branches_that_break_only_together_leave_the_base_branch_green(proje
     assert gated.head() == before
     assert [(one["source"], one["state"]) for one in landings(gated)] == [("right", "failed"), ("left", "landed")]
     assert clean(gated)
+    # Commits that are approved one by one are checked as what lands, too.
+    gated.git("switch", "--quiet", "--create", "feature")
+    for name in ("x.txt", "y.txt"):
+        by_hand(project, gated, {name: "here\n"})
+    gated.git("switch", "--quiet", "main")
+    landed = gated.tandem("land", "feature", "--json")
+    assert landed.data["state"] == "landed", landed
+    [run] = gated.call("list_checks", review_id=landed.data["review_ids"][-1])["checks"]
+    assert run["tree"] == gated.git("rev-parse", "main^{tree}")
 
 
 def test_p10_when_the_base_branch_moves_while_checks_run_they_run_again(project: Checked, tmp_path: Path) -> None:
@@ -462,18 +464,6 @@ def by_hand(project: Checked, gated: Gated, files: dict[str, str]) -> str:
     project.ended(review)
     gated.git("commit", "--quiet", "-m", "By hand")
     return gated.head()
-
-
-def test_what_was_approved_commit_by_commit_is_checked_as_what_lands(project: Checked) -> None:
-    gated = guarded(project, TOGETHER)
-    gated.git("switch", "--quiet", "--create", "feature")
-    for name in ("x.txt", "y.txt"):
-        by_hand(project, gated, {name: "here\n"})
-    gated.git("switch", "--quiet", "main")
-    landed = gated.tandem("land", "feature", "--json")
-    assert landed.data["state"] == "landed", landed
-    [run] = gated.call("list_checks", review_id=landed.data["review_ids"][-1])["checks"]
-    assert run["tree"] == gated.git("rev-parse", "main^{tree}")
 
 
 def test_p10_checks_of_some_files_alone_take_a_review_of_the_branch_as_one_change(project: Checked) -> None:

@@ -11,6 +11,7 @@ import pytest
 from tandem.setup.gate_switch import GateOptions
 from tests.broker import BrokerProcess
 from tests.commandline import finish
+from tests.modes import VARIATION
 from tests.repository.gating import DIGITS, Gated, gate_on
 from tests.repository.landing import NO_HOOKS, branched, landings, run_git, started
 
@@ -75,7 +76,7 @@ def test_open_reviews_of_its_commits_are_waited_for_and_no_other_is_made(followe
     assert sorted(landings(followed)[0]["review_ids"]) == sorted(reviews)
 
 
-@pytest.mark.parametrize("asks", [True, False])
+@pytest.mark.parametrize("asks", [True, pytest.param(False, marks=VARIATION)])
 def test_what_an_open_review_of_a_commit_wants_ends_the_wait(followed: Gated, asks: bool) -> None:
     first, second = sorted(under_review(followed))
     with started(followed, "feature") as process:
@@ -95,7 +96,7 @@ def test_what_an_open_review_of_a_commit_wants_ends_the_wait(followed: Gated, as
     assert followed.tandem("land", "feature").status == told.status
 
 
-@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize("whole", [pytest.param(True, marks=VARIATION), False])
 def test_what_is_left_open_of_it_is_closed(followed: Gated, whole: bool) -> None:
     others = under_review(followed)
     if whole:
