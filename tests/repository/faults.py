@@ -190,6 +190,7 @@ class Fault:
     fix: str
     plant: tuple[str, ...]
     remedy: tuple[str, ...]
+    is_variation: bool
 
 
 def faults() -> dict[str, list[Fault]]:
@@ -201,7 +202,9 @@ def faults() -> dict[str, list[Fault]]:
         at = steps.index("remedy") if "remedy" in steps else len(steps)
         plant, remedy = tuple(steps[:at]), tuple(steps[at + 1 :])
         fix = fix.replace("$RESTORE", RESTORE)
-        found.setdefault(row.section, []).append(Fault(row.name, check, words.strip(), fix, plant, remedy))
+        found.setdefault(row.section, []).append(
+            Fault(row.name, check, words.strip(), fix, plant, remedy, row.is_variation)
+        )
     return found
 
 
