@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import subprocess
 import tomllib
 from dataclasses import dataclass
@@ -14,7 +15,8 @@ import pytest
 
 from tandem.rulings import planning
 from tests.commandline import Ended, Inside, git
-from tests.repository.gsd_package import NEWEST, files, install, timeless, versions
+from tests.modes import VARIATION
+from tests.repository.gsd_package import DEFAULT, NEWEST, files, install, timeless, versions
 
 MARK = "<!-- tandem:"
 TOOL = "mcp__tandem__*"
@@ -79,7 +81,10 @@ def overlaid(folder: Path) -> set[str]:
     return {name for name, (content, _) in files(folder).items() if MARK.encode() in content}
 
 
-@pytest.mark.parametrize("version", versions())
+# The upgrade from an earlier version is the next test.
+@pytest.mark.parametrize(
+    "version", [pytest.param(one, marks=VARIATION if one == DEFAULT[0] else []) for one in versions()]
+)
 def test_every_version_is_as_stock_after_the_overlay_was_taken_out(home: Home, version: str) -> None:
     # Other clients' projects differ from their homes in nothing that matters here.
     for client, scope in FOLDERS if version == NEWEST else [one for one in FOLDERS if one[1] == "user"]:
@@ -102,7 +107,9 @@ def test_every_version_is_as_stock_after_the_overlay_was_taken_out(home: Home, v
     assert not (home.data_dir / planning.OVERLAY_FILE).exists()
 
 
-@pytest.mark.parametrize("place", [("claude", "user"), ("codex", "user"), ("gemini", "user")])
+@pytest.mark.parametrize(
+    "place", [("claude", "user"), ("codex", "user"), pytest.param(("gemini", "user"), marks=VARIATION)]
+)
 def test_gsds_updater_sees_no_patch_and_a_refresh_puts_it_in_again(home: Home, place: tuple[str, str]) -> None:
     first, *later = [one for one in versions() if one != WITHOUT_CODEX]
     folder = home.client(*place)
@@ -152,6 +159,13 @@ def stocked(home: Home, newest: Path) -> Home:
     return home
 
 
+@pytest.fixture
+def for_claude(home: Home, newest: Path) -> Home:
+    """With the newest version for Claude Code alone."""
+    shutil.copytree(newest / ".claude", home.client("claude"))
+    return home
+
+
 DRAFT = "`tandem gate verification FILE --content DRAFT`"
 BEHIND, BEFORE = 1, -1
 STEPS = (
@@ -180,32 +194,23 @@ STEPS = (
 """Where each gate is named: the file, on which side of which line, and the words."""
 
 
-def test_each_gate_is_named_at_its_step(stocked: Home) -> None:
+def test_each_gate_is_named_at_its_step_and_its_tools_are_allowed_in_each_clients_words(stocked: Home) -> None:
+    def head(file: Path) -> list[str]:
+        return file.read_text("utf-8").split("\n---\n", 1)[0].splitlines()
+
     stocked.overlay()
-    claude = stocked.client("claude")
+    claude, codex, gemini, opencode = (stocked.client(name) for name in ("claude", "codex", "gemini", "opencode"))
     for name, side, anchor, words in STEPS:
         file = claude / name.replace("workflows/", "get-shit-done/workflows/")
         lines = [one.strip() for one in file.with_suffix(".md").read_text("utf-8").splitlines()]
         assert words in lines[lines.index(anchor) + side], (name, anchor)
         pointers = [line for line in lines if MARK in line]
         assert all("SOLO" in line and line.endswith("<!-- /tandem -->") for line in pointers)
-
-
-def test_the_agents_of_codex_stay_toml_with_the_pointers_in_their_instructions(stocked: Home) -> None:
-    stocked.overlay()
-    agents = stocked.client("codex") / "agents"
+    # The agents of Codex stay TOML, with the pointers in their instructions.
     for name, command in (("planner", "plan"), ("executor", "task"), ("verifier", "verification")):
-        said = tomllib.loads((agents / f"gsd-{name}.toml").read_text("utf-8"))["developer_instructions"]
+        said = tomllib.loads((codex / f"agents/gsd-{name}.toml").read_text("utf-8"))["developer_instructions"]
         assert f"tandem gate {command}" in said
-        assert f"tandem gate {command}" in (agents / f"gsd-{name}.md").read_text("utf-8")
-
-
-def test_the_reviews_tools_are_allowed_in_each_clients_words(stocked: Home) -> None:
-    def head(file: Path) -> list[str]:
-        return file.read_text("utf-8").split("\n---\n", 1)[0].splitlines()
-
-    stocked.overlay()
-    claude, gemini, opencode = (stocked.client(name) for name in ("claude", "gemini", "opencode"))
+        assert f"tandem gate {command}" in (codex / f"agents/gsd-{name}.md").read_text("utf-8")
     assert f"  - {TOOL}" in head(claude / "skills/gsd-plan-phase/SKILL.md")
     tools = next(line for line in head(claude / "agents/gsd-executor.md") if line.startswith("tools:"))
     assert tools.endswith(f", {TOOL}")
@@ -214,37 +219,35 @@ def test_the_reviews_tools_are_allowed_in_each_clients_words(stocked: Home) -> N
     assert "tandem" not in "".join(head(claude / "skills/gsd-new-project/SKILL.md"))
 
 
-def test_a_tool_that_somebody_had_allowed_already_stays_theirs(stocked: Home) -> None:
-    skill = stocked.client("claude") / "skills/gsd-plan-phase/SKILL.md"
+def test_a_tool_that_somebody_had_allowed_and_windows_line_ends_stay(for_claude: Home) -> None:
+    skill = for_claude.client("claude") / "skills/gsd-plan-phase/SKILL.md"
     skill.write_text(skill.read_text("utf-8").replace("  - Bash\n", f"  - Bash\n  - {TOOL}\n", 1), "utf-8")
-    before = skill.read_bytes()
-    stocked.overlay()
-    stocked.overlay("--remove")
-    assert skill.read_bytes() == before
+    executor = for_claude.client("claude") / "agents/gsd-executor.md"
+    executor.write_bytes(executor.read_bytes().replace(b"\n", b"\r\n"))
+    before = skill.read_bytes(), executor.read_bytes()
+    for_claude.overlay()
+    after = executor.read_bytes()
+    assert after.count(b"\r\n") == after.count(b"\n") == before[1].count(b"\n") + 3
+    assert f", {TOOL}\r\n".encode() in after
+    for_claude.overlay("--remove")
+    assert (skill.read_bytes(), executor.read_bytes()) == before
 
 
-def test_somebodys_own_patch_stays_and_is_still_seen_by_gsds_updater(stocked: Home) -> None:
-    folder = stocked.client("claude")
+def test_somebodys_own_patch_stays_and_is_still_seen_by_gsds_updater(for_claude: Home) -> None:
+    folder = for_claude.client("claude")
     before, after = folder / "agents/gsd-executor.md", folder / "get-shit-done/workflows/verify-work.md"
     stock = {path: path.read_text("utf-8") for path in (before, after)}
     before.write_text("My rule comes first.\n" + stock[before], "utf-8")
-    stocked.overlay()
+    for_claude.overlay()
     after.write_text(after.read_text("utf-8") + "\nMy rule comes last.\n", "utf-8")
-    stocked.overlay()
+    for_claude.overlay()
     assert "tandem gate task" in before.read_text("utf-8")
-    said = install(NEWEST, "claude", "user", copied(stocked).folder)
+    said = install(NEWEST, "claude", "user", shutil.copytree(for_claude.folder, for_claude.folder.with_name("copy")))
     assert "Found 2 locally modified" in said
-    stocked.overlay("--remove")
+    for_claude.overlay("--remove")
     assert before.read_text("utf-8") == "My rule comes first.\n" + stock[before]
     assert after.read_text("utf-8") == stock[after] + "\nMy rule comes last.\n"
-    assert "Found 2 locally modified" in install(NEWEST, "claude", "user", stocked.folder)
-
-
-def copied(home: Home) -> Home:
-    copy = Home(home.folder.with_name("copy"))
-    copy.folder.mkdir()
-    restore(copy.folder, files(home.folder))
-    return copy
+    assert "Found 2 locally modified" in install(NEWEST, "claude", "user", for_claude.folder)
 
 
 def test_an_anchor_that_is_gone_is_reported_and_the_rest_is_put_in(stocked: Home) -> None:
@@ -267,47 +270,35 @@ def test_an_anchor_that_is_gone_is_reported_and_the_rest_is_put_in(stocked: Home
     assert TOOL not in verifier.read_text("utf-8")
 
 
-def test_windows_line_ends_stay(stocked: Home) -> None:
-    executor = stocked.client("claude") / "agents/gsd-executor.md"
-    executor.write_bytes(executor.read_bytes().replace(b"\n", b"\r\n"))
-    before = executor.read_bytes()
-    stocked.overlay()
-    after = executor.read_bytes()
-    assert after.count(b"\r\n") == after.count(b"\n") == before.count(b"\n") + 3
-    assert f", {TOOL}\r\n".encode() in after
-    stocked.overlay("--remove")
-    assert executor.read_bytes() == before
-
-
-def test_a_dry_run_shows_a_diff_that_git_applies_and_changes_nothing(stocked: Home) -> None:
-    stock = files(stocked.folder)
-    shown = stocked.run("--dry-run", "--client", "claude")
-    assert files(stocked.folder) == stock
-    assert not stocked.data_dir.exists() or not list(stocked.data_dir.iterdir())
-    folder = stocked.client("claude")
+def test_a_dry_run_shows_a_diff_that_git_applies_and_changes_nothing(for_claude: Home) -> None:
+    stock = files(for_claude.folder)
+    shown = for_claude.run("--dry-run", "--client", "claude")
+    assert files(for_claude.folder) == stock
+    assert not for_claude.data_dir.exists() or not list(for_claude.data_dir.iterdir())
+    folder = for_claude.client("claude")
     applied = subprocess.run(["git", "apply", "-"], cwd=folder, input=shown.stdout.encode(), check=False)
     assert applied.returncode == 0
     by_git = files(folder)
-    restore(stocked.folder, stock)
-    stocked.overlay("--client", "claude")
+    restore(for_claude.folder, stock)
+    for_claude.overlay("--client", "claude")
     assert files(folder) == by_git
 
 
-def test_another_data_folder_takes_it_out_as_well(stocked: Home) -> None:
-    stock = files(stocked.folder)
-    stocked.overlay()
-    (stocked.data_dir / planning.OVERLAY_FILE).unlink()
-    stocked.overlay("--remove")
-    assert files(stocked.folder) == stock
+def test_another_data_folder_takes_it_out_as_well(for_claude: Home) -> None:
+    stock = files(for_claude.folder)
+    for_claude.overlay()
+    (for_claude.data_dir / planning.OVERLAY_FILE).unlink()
+    for_claude.overlay("--remove")
+    assert files(for_claude.folder) == stock
 
 
-def test_a_link_out_of_the_installation_is_not_followed(stocked: Home, tmp_path: Path) -> None:
-    executor = stocked.client("claude") / "agents/gsd-executor.md"
+def test_a_link_out_of_the_installation_is_not_followed(for_claude: Home, tmp_path: Path) -> None:
+    executor = for_claude.client("claude") / "agents/gsd-executor.md"
     elsewhere = tmp_path / "elsewhere.md"
     executor.rename(elsewhere)
     executor.symlink_to(elsewhere)
     before = elsewhere.read_bytes()
-    [one] = stocked.overlay("--client", "claude")
+    [one] = for_claude.overlay("--client", "claude")
     assert elsewhere.read_bytes() == before
     assert any("gsd-executor.md" in problem for problem in one["skipped"])
 
