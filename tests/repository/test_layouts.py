@@ -15,6 +15,7 @@ import pytest
 
 from tests.broker import BrokerProcess, fresh_project
 from tests.commandline import git
+from tests.modes import VARIATION
 from tests.repository.gating import Gated, gate_on, new_repository
 from tests.repository.layouts import (
     ROWS,
@@ -31,7 +32,14 @@ from tests.repository.layouts import (
 from tests.repository.routes.second_git import NoSecondGit, second_git
 
 
-@pytest.mark.parametrize("name", [row.name for row in ROWS.values() if row.section == "each"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(row.name, marks=VARIATION if row.is_variation else [])
+        for row in ROWS.values()
+        if row.section == "each"
+    ],
+)
 def test_a_project_is_its_common_git_folder(name: str, shared_broker: BrokerProcess, tmp_path: Path) -> None:
     live_in(lay(name, tmp_path), shared_broker, tmp_path / "home")
 
@@ -62,7 +70,7 @@ def live_in(laid: Laid, broker: BrokerProcess, home: Path) -> None:
     # In whichever of its working trees: it is no second project.
     assert here.tandem("project", "add", "--json", cwd=laid.second).data["project"] == here.project
     assert roots(here) == [laid.root]
-    work_through(here, laid.first, "first")
+    work_through(here, laid.first, "first", looks=laid.second is None)
     if laid.second is None:
         let_an_agent_in(here, laid.first, "first")
         return
@@ -151,7 +159,9 @@ def test_a_git_folder_in_the_work_tree_is_never_submitted_or_changed(
     assert not (laid.common / "hooks" / "post-checkout").exists()
 
 
-@pytest.mark.parametrize("layout", ["with_linked_worktree", "with_bare_folder", "as_submodule"])
+@pytest.mark.parametrize(
+    "layout", ["with_linked_worktree", "with_bare_folder", pytest.param("as_submodule", marks=VARIATION)]
+)
 def test_hooks_of_a_folder_that_is_set_refuse_after_a_move_in_every_working_tree(
     layout: str, shared_broker: BrokerProcess, tmp_path: Path
 ) -> None:
