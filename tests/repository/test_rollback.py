@@ -31,31 +31,11 @@ def test_takes_back_the_rejected_change_once_and_keeps_history(plan: Plan, task:
     assert ended.stdout.startswith("Already rolled back")
     assert plan.rolled_back(task.review)["already"] == [done["head_after"]]
     assert plan.snapshot() == before
-
-
-def test_the_rest_of_the_plan_is_in_blocking_mode(plan: Plan, task: Task) -> None:
-    ended = plan.rollback(task.review)
-    assert "03-02 goes on in blocking mode" in ended.stdout
+    # The rest of the plan is in blocking mode.
     state = plan.gated.call("get_gate", plan="03-02")["plan"]
     assert (state["mode"], state["rolled_back"], state["against"]) == ("blocking", [task.review], [])
     plan.gated.stage({"f.txt": with_lines(l4="four")})
     plan.gated.refused("commit", "-m", "feat(03-02): once more")
-
-
-def test_a_dependent_on_another_path_keeps_its_approval(plan: Plan) -> None:
-    first = plan.commit({"f.txt": with_lines(l3="three")}, "feat(03-02): one")
-    second = plan.commit({"new.txt": "new\n"}, "feat(03-02): two", f"Tandem-Depends-On: {first.review}")
-    plan.approve(second.review)
-    plan.reject(first.review)
-    done = plan.rolled_back(first.review)
-    assert [one["commit"] for one in done["reverted"]] == [second.commit, first.commit]
-    assert [(one["commit"], one["approval"]) for one in done["carried"]] == [(second.commit, "carried")]
-    assert plan.read("new.txt") == "new\n"
-    assert plan.read("f.txt") == BASE
-    assert plan.gated.message() == plan.gated.message(second.commit)
-    found = plan.status(second.review)
-    assert (found["status"], found["round"]) == ("approved", 1)
-    assert plan.gated.call("check_gate", digest=found["digest"])["allowed"]
 
 
 def test_a_dependent_whose_content_changed_is_put_up_again(plan: Plan) -> None:
@@ -81,16 +61,25 @@ def test_a_dependent_whose_content_changed_is_put_up_again(plan: Plan) -> None:
     assert kinds[-1] == "change_rolled_back"
 
 
-def test_a_dependency_may_be_declared_on_a_task(plan: Plan) -> None:
+def test_a_declared_dependent_on_another_path_keeps_its_approval(plan: Plan) -> None:
     first = plan.commit({"f.txt": with_lines(l3="three")}, "feat(03-02-1): ünïcode")
     second = plan.commit({"new.txt": "new\n"}, "feat(03-02-2): two", "Tandem-Depends-On: 03-02-1")
     third = plan.commit({"more.txt": "more\n"}, "feat(03-02-3): three", "Tandem-Depends-On: 2")
-    plan.commit({"apart.txt": "apart\n"}, "feat(03-02-4): four", "Tandem-Depends-On: 9")
+    fourth = plan.commit({"apart.txt": "apart\n"}, "feat(03-02-4): four", f"Tandem-Depends-On: {third.review}")
+    plan.commit({"other.txt": "other\n"}, "feat(03-02-5): five", "Tandem-Depends-On: 9")
+    plan.approve(fourth.review)
     plan.reject(first.review)
     done = plan.rolled_back(first.review)
-    assert [one["commit"] for one in done["reverted"]] == [third.commit, second.commit, first.commit]
-    assert [one["because"] for one in done["reverted"]][:2] == ["depends on 2", "depends on 03-02-1"]
-    assert plan.git("log", "-1", "--format=%s", done["reverted"][2]["reverted_by"]) == 'Revert "feat(03-02-1): ünïcode"'
+    reverted = {one["commit"]: one["because"] for one in done["reverted"]}
+    assert [*reverted] == [fourth.commit, third.commit, second.commit, first.commit]
+    assert [*reverted.values()][1:3] == ["depends on 2", "depends on 03-02-1"]
+    assert plan.git("log", "-1", "--format=%s", done["reverted"][3]["reverted_by"]) == 'Revert "feat(03-02-1): ünïcode"'
+    assert (fourth.commit, "carried") in [(one["commit"], one["approval"]) for one in done["carried"]]
+    assert (plan.read("apart.txt"), plan.read("f.txt")) == ("apart\n", BASE)
+    assert plan.gated.message() == plan.gated.message(fourth.commit)
+    found = plan.status(fourth.review)
+    assert (found["status"], found["round"]) == ("approved", 1)
+    assert plan.gated.call("check_gate", digest=found["digest"])["allowed"]
 
 
 def test_a_closed_dependent_gets_a_new_review(plan: Plan) -> None:
@@ -110,6 +99,7 @@ def test_what_does_not_apply_any_more_is_rework(plan: Plan) -> None:
     plan.reject(first.review)
     ended = plan.rollback(first.review)
     assert ended.status == 0
+    assert "03-02 goes on in blocking mode" in ended.stdout
     assert "rework" in ended.stdout
     assert "does not apply any more: f.txt" in ended.stdout
     assert plan.read("f.txt") == BASE
