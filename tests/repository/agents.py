@@ -1,15 +1,18 @@
-"""Agents' hooks as the clients call them: the real program, fed with recorded calls of the real clients."""
+"""Agents' hooks as the clients call them, fed with recorded calls of the real clients."""
 
 from __future__ import annotations
 
+import contextlib
 import json
-import os
 import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from tests.forked import run_tandem
+from typer.testing import CliRunner
+
+from tandem.hooks import main
 from tests.repository.gating import Gated
 
 Client = Literal["claude", "codex", "gemini"]
@@ -20,8 +23,6 @@ RECORDED: dict[str, dict[str, dict[str, Any]]] = json.loads(
 """By client and kind. Recorded from Claude Code 2.1.330, Codex 0.169 and Gemini CLI 0.61; words in capitals are
 replaced.
 """
-
-RUN_SECONDS = 60
 
 
 @dataclass(frozen=True)
@@ -67,10 +68,13 @@ def account(client: Client, kind: str, folder: Path, **words: str) -> dict[str, 
 
 
 def hook(said: dict[str, Any] | bytes, *arguments: str, cwd: Path, name: str = "agent", **environment: str) -> Answer:
-    """Run `tandem hook NAME …` as a client does, but forked (`tests/forked.py`): there are hundreds of calls."""
+    """Run `tandem hook NAME …` in this process: there are hundreds of calls. `test_teaching.py` starts processes."""
     told = said if isinstance(said, bytes) else json.dumps(said).encode()
-    done = run_tandem(["hook", name, *arguments], cwd, {**os.environ, **environment}, told=told, seconds=RUN_SECONDS)
-    return Answer(done.returncode, done.stdout, done.stderr)
+    with contextlib.chdir(cwd), CliRunner(charset="utf-8").isolation(told, environment) as (out, err, _):
+        status = main.run([name, *arguments])
+        sys.stdout.flush()
+        sys.stderr.flush()
+        return Answer(status, out.getvalue().decode(), err.getvalue().decode())
 
 
 @dataclass(frozen=True)
