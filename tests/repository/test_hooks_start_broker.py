@@ -68,21 +68,6 @@ def brokers(broker: BrokerProcess) -> list[int]:
     return [one.pid for one in psutil.process_iter(["cmdline"]) if folder in (one.info["cmdline"] or ())]
 
 
-def test_p7_who_commits_does_not_choose_the_settings_of_the_broker_that_is_started(
-    here: Gated, own: BrokerProcess, tmp_path: Path
-):
-    own.stop()
-    here.stage(GREEK)
-    words = here.refused("commit", "-m", "x", TANDEM_CONFIG_DIR=str(tmp_path / "loose"))
-    record = os.environ["TANDEM_CONFIG_DIR"]
-    assert f"It is not started from here: the gate's record has the settings in {record}" in words
-    assert f"Start it with: TANDEM_CONFIG_DIR={record} tandem up --background --data-dir {own.data_dir}" in words
-    assert not brokers(own)
-    words = here.refused("commit", "-m", "x", TANDEM_GATE_EXEMPT='["**"]')
-    assert words.startswith(STARTED)
-    assert "no approved round" in words
-
-
 def test_p7_commits_at_the_same_time_start_one_broker(here: Gated, own: BrokerProcess, tmp_path: Path):
     trees = [here.linked(tmp_path / f"tree{number}", f"branch{number}") for number in range(AT_ONCE)]
     for tree in trees:
@@ -115,23 +100,21 @@ def test_p7_an_agents_hook_starts_it_too_and_so_does_the_start_of_a_session(here
     assert "The broker runs." in answer.stdout
 
 
-def test_p7_a_broker_that_was_named_is_not_started(own: BrokerProcess, here: Gated, tmp_path: Path):
+def test_p7_a_commit_starts_the_broker_that_is_down_and_where_it_does_not_the_refusal_says_why(
+    here: Gated, own: BrokerProcess, tmp_path: Path
+):
     named = gate_on(own, new_repository(tmp_path / "named"))
     named.stage(DIGITS)
-    named.approve()
     own.stop()
     before = _log_of_starts(own)
     words = named.refused("commit", "-m", "x")
-    assert "cannot be reached" in words
-    assert "being started" not in words
+    assert ("cannot be reached" in words, "being started" in words) == (True, False)
+    # Who commits does not choose the settings of the broker that is started.
+    words = here.refused("commit", "-m", "x", TANDEM_CONFIG_DIR=str(tmp_path / "loose"))
+    record = os.environ["TANDEM_CONFIG_DIR"]
+    assert f"It is not started from here: the gate's record has the settings in {record}" in words
+    assert f"Start it with: TANDEM_CONFIG_DIR={record} tandem up --background --data-dir {own.data_dir}" in words
     assert (_log_of_starts(own), brokers(own)) == (before, [])
-    assert here.project != named.project
-
-
-def test_p7_a_commit_starts_the_broker_that_is_down_and_where_it_cannot_the_refusal_says_why(
-    here: Gated, own: BrokerProcess
-):
-    own.stop()
     for moved, reason in (
         (own.data_dir / "tandem.db", "tandem.db is gone, or empty"),
         (own.data_dir / "logs", "File exists"),
@@ -147,16 +130,17 @@ def test_p7_a_commit_starts_the_broker_that_is_down_and_where_it_cannot_the_refu
         if moved.name == "logs":
             moved.unlink()
         away.rename(moved)
-    # All is as it was, and the commit is judged by the broker that it starts.
-    said = here.try_git("commit", "-m", "x")
-    assert (said.status, said.stderr.startswith(STARTED)) == (0, True), said.stderr
-    assert len(here.trailers()) == 1
+    # All is as it was, and the commit is judged by the broker that it starts, which has the record's settings.
+    here.stage(GREEK)
+    words = here.refused("commit", "-m", "x", TANDEM_GATE_EXEMPT='["**"]')
+    assert words.startswith(STARTED)
+    assert "no approved round" in words
     running = find_running(own.data_dir)
     assert running is not None
-    here.stage(GREEK)
-    words = here.refused("commit", "-m", "y")
-    assert "no approved round" in words
-    assert "being started" not in words
+    here.stage(DIGITS)
+    said = here.try_git("commit", "-m", "x")
+    assert (said.status, "being started" in said.stderr) == (0, False), said.stderr
+    assert len(here.trailers()) == 1
     assert find_running(own.data_dir) == running
 
 
