@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import tempfile
+from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
-from tests.commandline import Ended, Shell
+from tests.commandline import Ended, Inside, Shell
 from tests.forked import Started
 from tests.repository.gating import Gated
 from tests.repository.terminal import without_agents
@@ -20,11 +24,40 @@ def environment(gated: Gated) -> dict[str, str]:
 
 
 def commit(gated: Gated, *words: str, cwd: Path | None = None, stdin: bytes = b"", **more: str) -> Ended:
-    """Run `tandem commit` to its end, in a process of its own; it does not wait unless a time is given."""
+    """Run `tandem commit` to its end; it does not wait unless a time is given."""
     waits = () if "--timeout" in words else ("--timeout", "0")
     with_person = dict.fromkeys(os.environ.keys() - without_agents().keys(), "")
-    shell = Shell(gated.broker.url, cwd or gated.root)
-    return shell.run("commit", *waits, *words, stdin=stdin, **{**with_person, **environment(gated), **more})
+    said: dict[str, Any] = {**with_person, **environment(gated), **more}
+    where = cwd or gated.root
+    if stdin:
+        return Shell(gated.broker.url, where).run("commit", *waits, *words, stdin=stdin, **said)
+    return run_inside(gated.broker.url, where, "commit", *waits, *words, **said)
+
+
+def run_inside(url: str, where: Path, *words: str, **environment: str) -> Ended:
+    """Run a command in this process, which costs a third, where neither it nor git reads anything."""
+    with contextlib.chdir(where), gits_words() as told:
+        ended = Inside(url, where).run(*words, **environment)
+    return Ended(ended.status, told[0] + ended.stdout, told[1] + ended.stderr)
+
+
+@contextlib.contextmanager
+def gits_words() -> Generator[list[str]]:
+    """What git and its hooks have written to this process's output and error output, once it is over."""
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, Path(os.devnull).open("rb") as nothing:
+        kept = [(number, os.dup(number)) for number in range(3)]
+        for number, file in enumerate((nothing, out, err)):
+            os.dup2(file.fileno(), number)
+        said: list[str] = []
+        try:
+            yield said
+        finally:
+            for number, copy in kept:
+                os.dup2(copy, number)
+                os.close(copy)
+            for file in (out, err):
+                file.seek(0)
+                said.append(file.read().decode())
 
 
 def start(gated: Gated, *words: str, **more: str) -> Started:

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.forked import run_tandem
 from tests.interfaces.bridging import BridgeProcess
+from tests.repository.committing import run_inside
 
 MOST_STEPS = 12
 STOPPED = 14
@@ -127,8 +127,8 @@ class LiteralAgent:
         # An agent has no editor.
         environment = {**os.environ, "GIT_EDITOR": "false", **self.environment}
         if words[0] == "tandem":
-            ended = run_tandem(words[1:], self.root, environment, told=b"", seconds=_SECONDS)
-            return ended.returncode, ended.stdout + ended.stderr
+            ended = run_inside("", self.root, *words[1:], **environment)
+            return ended.status, ended.stdout + ended.stderr
         done = subprocess.run(
             words, cwd=self.root, env=environment, capture_output=True, text=True, check=False, timeout=_SECONDS
         )

@@ -122,10 +122,15 @@ TEXTS = {"DIGITS": DIGITS, "WORDS": WORDS, "ROMAN": ROMAN, "UNTRUSTED": UNTRUSTE
 SCENES = {row.name: row for row in list(rows("../scenes.txt"))}
 
 
+BEHIND_TOOLS = {"broker_down", "pending_check", "long_quota"}
+"""Scenes in which the tools answer as in others; what is told differs for who has a shell."""
+
+
 def played(section: str, *more: str) -> list[Any]:
     """The names of the scenes of a section, of those `anywhere`, and more, for a test that plays each."""
+    alike = BEHIND_TOOLS if section == "tools" else set[str]()
     return [
-        pytest.param(name, marks=[VARIATION] if row.is_variation else [])
+        pytest.param(name, marks=[VARIATION] if row.is_variation or name in alike else [])
         for name, row in SCENES.items()
         if row.section in {"anywhere", section} or name in more
     ]

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from tests.modes import VARIATION
 from tests.repository.gating import DIGITS, Gated
 
 
@@ -108,7 +109,7 @@ def test_a_refusal_names_the_command_for_the_review_of_these_bytes(
         assert step.format(review) in gated.refused("commit", "-m", "Digits")
 
 
-@pytest.mark.parametrize("path", ["a.txt", "new.txt"])
+@pytest.mark.parametrize("path", [pytest.param("a.txt", marks=VARIATION), "new.txt"])
 def test_a_refusal_of_other_content_than_was_approved_says_which_and_how_to_commit_that(gated: Gated, path: str):
     gated.stage({path: "one\n  2\nthree\n"})
     review = gated.approve()

@@ -10,6 +10,7 @@ import pytest
 
 from tandem.setup.trust import Project
 from tests.broker import BrokerProcess, fresh_project
+from tests.modes import VARIATION
 from tests.repository.gating import DIGITS, Gated, gate_on, new_repository
 from tests.repository.terminal import at_a_terminal
 
@@ -95,13 +96,18 @@ ELSEWHERE = "http://127.0.0.1:9"
     ("options", "environment", "named"),
     [
         (("--branch", "release"), {}, "main would no longer be a base branch"),
-        (("--branch", "main", "--branch", "feature"), {}, "its commits so far would never be judged"),
+        pytest.param(
+            ("--branch", "main", "--branch", "feature"),
+            {},
+            "its commits so far would never be judged",
+            marks=VARIATION,
+        ),
         (("--accept", "refs/heads/feature"), {}, "refs/heads/feature, now "),
         (("--signer", f"ann={'A' * 43}"), {}, f"content signed by ann={'A' * 43} would pass"),
-        (("--no-strict",), {}, "agents could write plans that are not approved"),
+        pytest.param(("--no-strict",), {}, "agents could write plans that are not approved", marks=VARIATION),
         (("--broker", ELSEWHERE), {}, f"another broker would be asked: {ELSEWHERE}"),
         (("--project", "elsewhere", "--new"), {}, "another project's approvals would count: elsewhere"),
-        ((), {"TANDEM_BROKER": ELSEWHERE}, f"another broker would be asked: {ELSEWHERE}"),
+        pytest.param((), {"TANDEM_BROKER": ELSEWHERE}, f"another broker would be asked: {ELSEWHERE}", marks=VARIATION),
         ((), {"TANDEM_DATA_DIR": "/nowhere"}, "the broker on another data folder would be asked: /nowhere"),
         ((), {"TANDEM_CONFIG_DIR": "/nowhere"}, "another folder's settings would hold: /nowhere"),
     ],
@@ -204,7 +210,7 @@ def loosened_once(gated: Gated, stated: dict[str, Any]) -> None:
     ("changed", "said"),
     [
         ({"branches": []}, "the base branches are none there, and main at the broker"),
-        ({"branches": ["main", "evil"]}, "the base branches are main, evil there"),
+        pytest.param({"branches": ["main", "evil"]}, "the base branches are main, evil there", marks=VARIATION),
         ({"project": "other"}, "was not switched on for"),
         ({}, ".planning/config.json is trusted in a form that no person told the broker of"),
     ],

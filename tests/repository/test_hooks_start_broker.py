@@ -20,7 +20,7 @@ from tests.repository.gating import DIGITS, Gated, gate_on, new_repository
 
 GREEK = {"a.txt": "alpha\n2\nthree\n"}
 STARTED = "tandem: The broker does not run: it is being started.\n"
-AT_ONCE = 5
+AT_ONCE = 3
 PATIENCE_SECONDS = 60
 CONTEXT = ".planning/phases/01-x/01-CONTEXT.md"
 

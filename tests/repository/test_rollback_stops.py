@@ -17,6 +17,7 @@ from tandem.errors import InvalidTransition
 from tandem.gsd.rollback import verify
 from tests.commandline import Shell
 from tests.forked import start_tandem
+from tests.modes import VARIATION
 from tests.repository.rolling_back import BASE, BRANCH, UNHOOKED, Plan, Task, with_lines
 
 
@@ -73,6 +74,7 @@ def test_an_untracked_file_where_one_comes_back(plan: Plan) -> None:
         assert plan.read("f.txt") == "mine\n"
 
 
+@VARIATION
 def test_an_untracked_file_where_a_folder_comes_back(plan: Plan) -> None:
     plan.foreign({"deep/er/file.txt": "x\n"})
     plan.foreign({"between.txt": "x\n"})

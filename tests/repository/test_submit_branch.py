@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.commandline import Ended
+from tests.modes import VARIATION
 from tests.repository.gating import Gated
 
 NAMES = ("a.txt", "b.txt", "c.txt")
@@ -35,7 +36,9 @@ def submit(gated: Gated, *words: str) -> Ended:
     return ended
 
 
-@pytest.mark.parametrize("way", ["merge", "ff", "squash", "merge of a base branch that moved"])
+@pytest.mark.parametrize(
+    "way", [pytest.param("merge", marks=VARIATION), "ff", "squash", "merge of a base branch that moved"]
+)
 def test_its_approval_lets_the_branch_through(branch: Gated, way: str) -> None:
     review = submit(branch, "-m", "Three files").data["review_id"]
     assert {one["path"] for one in submit(branch).data["affected_files"]} == set(NAMES)
