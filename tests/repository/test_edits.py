@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -15,41 +14,12 @@ from tandem.setup.edits.json_edits import JsonItems, JsonMember
 from tests.commandline import git
 from tests.repository.trees import SERVER, TABLE, Tree
 
-JSON_FILES = {
-    "none": None,
-    "empty": b"",
-    "blank": b"\n",
-    "object": b"{}",
-    "object and line": b"{}\n",
-    "object on two lines": b"{\n}",
-    "no final newline": b'{\n  "a": 1\n}',
-    "windows": b'{\r\n  "mcpServers": {\r\n    "a": {}\r\n  }\r\n}\r\n',
-    "byte order mark": b'\xef\xbb\xbf{\n  "a": 1\n}\n',
-    "tabs": b'{\n\t"a": {\n\t\t"b": 1\n\t}\n}\n',
-    "minified": b'{"a":1,"mcpServers":{"x":{}}}',
-    "comments": b'// top\n{\n  // first\n  "a": 1, /* one */ // rest\n  // last\n}\n// end',
-    "trailing commas": b'{\n  "mcpServers": {\n    "x": {},\n  },\n}\n',
-    "comment at the end": b'{\n  "a": "http://x" // y, }\n}\n',
-    "odd": b' { "a" :1\n\n,"mcpServers":{ } , "b":[ ]}',
+ODD = {
+    "a.json": b'// top\r\n{\r\n  "mcpServers": {\r\n    "a": {},\r\n  },\r\n}',
+    "a.toml": b'\xef\xbb\xbfa = 1\r\n\r\n[t]\r\nb = """\r\n[x]\r\n"""\r\n',
+    "a.md": b"# Title caf\xe9\r\n\r\ntext",
 }
-TOML_FILES = {
-    "none": None,
-    "empty": b"",
-    "comment": b"# mine",
-    "windows": b'a = 1\r\n\r\n[t]\r\nb = """\r\n[x]\r\n"""\r\n',
-    "no final newline": b"[t]\na = [\n 1, # [x]\n]",
-    "other servers": b'[mcp_servers.a]\ncommand = "x"\n\n\n[mcp_servers.a.env]\nA = "1"\n\n# end\n',
-    "byte order mark": b"\xef\xbb\xbfa = 1\n",
-}
-TEXT_FILES = {
-    "none": None,
-    "empty": b"",
-    "no final newline": b"# Title",
-    "blank line at the end": b"# Title\n\n",
-    "windows": b"# Title\r\n\r\ntext\r\n",
-    "latin": b"caf\xe9\n",
-    "byte order mark": b"\xef\xbb\xbf# Title\n",
-}
+"""`test_edits_properties.py` has many more, each by itself."""
 
 
 @pytest.fixture
@@ -57,32 +27,23 @@ def tree(tmp_path: Path) -> Tree:
     return Tree(tmp_path)
 
 
-def cases() -> Sequence[tuple[str, bytes | None]]:
-    files = {"a.json": JSON_FILES, "a.toml": TOML_FILES, "a.md": TEXT_FILES}
-    return [(name, content) for name, contents in files.items() for content in contents.values()]
-
-
-@pytest.mark.parametrize(("name", "content"), cases())
-def test_odd_files_come_back_and_a_second_run_touches_nothing(tree: Tree, name: str, content: bytes | None) -> None:
-    if content is not None:
-        tree.write(name, content)
-    before, path = tree.all(), tree.root / name
-    edits: dict[str, list[Edit]] = {
-        "a.json": [
-            JsonMember(path, ("mcpServers", "tandem"), SERVER),
-            JsonItems(path, ("permissions", "allow"), ("mcp__tandem__*",)),
-            JsonItems(path, ("b",), ("x", {"y": 1})),
-        ],
-        "a.toml": [TomlTable(path, ("mcp_servers", "tandem"), TABLE)],
-        "a.md": [MarkedBlock(path, "review", "Do this.")],
-    }
-    tree.put(*edits[name])
-    assert tree.all() != before
-    if content is not None and b"\r\n" in content:
+def test_odd_files_come_back_and_a_second_run_touches_nothing(tree: Tree) -> None:
+    paths = [tree.write(name, content) for name, content in ODD.items()]
+    before, (of_json, of_toml, of_text) = tree.all(), paths
+    edits: list[Edit] = [
+        JsonMember(of_json, ("mcpServers", "tandem"), SERVER),
+        JsonItems(of_json, ("permissions", "allow"), ("mcp__tandem__*",)),
+        JsonItems(of_json, ("b",), ("x", {"y": 1})),
+        TomlTable(of_toml, ("mcp_servers", "tandem"), TABLE),
+        MarkedBlock(of_text, "review", "Do this."),
+    ]
+    tree.put(*edits)
+    for path in paths:
+        assert path.read_bytes() != ODD[path.name]
         assert b"\n" not in path.read_bytes().replace(b"\r\n", b"")
     after, times = tree.all(), tree.times()
-    assert plan(edits[name], tree.manifest, owner="init").changes == ()
-    tree.put(*edits[name])
+    assert plan(edits, tree.manifest, owner="init").changes == ()
+    tree.put(*edits)
     assert (tree.all(), tree.times()) == (after, times)
     tree.take()
     assert tree.all() == before
