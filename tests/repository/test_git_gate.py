@@ -43,21 +43,6 @@ def test_p2_a_hook_that_is_started_refuses_as_one_that_is_forked(gated: Gated, t
     assert (done.returncode, (tmp_path / "said").read_text("utf-8")) == (1, forked)
 
 
-def test_p2_a_commit_of_hunks_is_judged_by_those_hunks(gated: Gated):
-    lines = [f"line {number}\n" for number in range(40)]
-    gated.approved_commit({"long.txt": "".join(lines)})
-    changed = ["first\n", *lines[1:-1], "last\n"]
-    gated.stage({"long.txt": "".join(["first\n", *lines[1:]])})
-    gated.approve()
-    gated.git("reset", "--quiet")
-    gated.write({"long.txt": "".join(changed)})
-    said = gated.try_git("commit", "-p", "-m", "Only the last line", stdin=b"n\ny\n")
-    assert not said.ok
-    assert "tandem: refused" in said.stderr
-    gated.git("commit", "-p", "-m", "Only the first line", stdin=b"y\nn\n")
-    assert gated.git("show", "--format=", "--numstat").split() == ["1", "1", "long.txt"]
-
-
 def test_p2_the_first_commit_of_a_repository_is_judged(shared_broker: BrokerProcess, tmp_path: Path):
     root = tmp_path / "empty"
     root.mkdir()
@@ -71,30 +56,6 @@ def test_p2_the_first_commit_of_a_repository_is_judged(shared_broker: BrokerProc
     # The first commit's amend has no parent to be compared with either.
     gated.stage({"a.txt": "two\n"})
     gated.refused("commit", "--amend", "--no-edit")
-
-
-def test_p2_files_of_every_kind_are_committed_as_approved(gated: Gated):
-    gated.write({"logo.bin": bytes(range(256)), "dir/ä b.txt": "umlaut\n", "run.sh": "#!/bin/sh\n", "b.txt": None})
-    (gated.root / "run.sh").chmod(0o755)
-    gated.git("add", "--all")
-    gated.git("mv", "a.txt", "moved.txt")
-    review = gated.approve()
-    gated.git("update-index", "--chmod=-x", "run.sh")
-    assert "run.sh" in gated.refused("commit", "-m", "All kinds")
-    gated.git("update-index", "--chmod=+x", "run.sh")
-    gated.git("commit", "-m", "All kinds")
-    assert gated.trailers() == [review]
-
-
-def test_p2_a_union_of_approvals_names_each_review(gated: Gated):
-    gated.stage(DIGITS)
-    first = gated.approve()
-    gated.git("reset", "--quiet", "--hard")
-    gated.stage({"b.txt": "alpha\n"})
-    second = gated.approve()
-    gated.stage(DIGITS)
-    gated.git("commit", "-m", "Both")
-    assert gated.trailers() == sorted([first, second])
 
 
 def test_p2_an_amend_is_judged_as_the_commit_that_it_makes(gated: Gated):

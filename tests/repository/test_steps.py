@@ -130,13 +130,6 @@ def test_what_landed_on_the_base_branch_meanwhile_goes_up_as_a_new_review(under_
     assert under_gate.status(first)["status"] == "approved"
 
 
-def test_a_draft_from_a_file_for_the_document(steps: Steps) -> None:
-    draft = steps.write("draft.md", "# Context\n")
-    ended = steps.run("context", f"{PHASE}/03-CONTEXT.md", "--content", str(draft), "--timeout", "0", "--json")
-    data = steps.ends(ended, "WAITING", 12)
-    assert (data["path"], data["phase"]) == (f"{PHASE}/03-CONTEXT.md", "03")
-
-
 def test_a_verification_says_whether_the_work_passed(steps: Steps) -> None:
     path = f"{PHASE}/03-VERIFICATION.md"
     steps.write(path, VERIFIED)

@@ -197,32 +197,6 @@ def test_optimistic_an_earlier_change_that_was_decided_against_comes_first(optim
     optimistic.commit({}, "feat(03-02): beta")
 
 
-def test_optimistic_commits_with_free_subjects_belong_to_their_branch(optimistic: Steps) -> None:
-    optimistic.commit({"a.txt": "1\n"}, "count")
-    review_id = optimistic.arrival()
-    optimistic.gated.decide(review_id, "changes_requested")
-    optimistic.write("b.txt", "beta\n")
-    assert head(optimistic.run("task")) == f"ROLLBACK {review_id}"
-
-
-def test_optimistic_a_wave_waits_for_every_change_of_the_plan(optimistic: Steps) -> None:
-    optimistic.commit({"a.txt": "1\n"}, "feat(03-02): count")
-    first = optimistic.arrival()
-    optimistic.gated.decide(first)
-    optimistic.commit({"b.txt": "beta\n"}, "feat(03-02): beta")
-    second = optimistic.arrival()
-    assert head(optimistic.run("wave", "--timeout", "0")) == "WAITING"
-    data = optimistic.ends(optimistic.reviewed("wave", "--json"), "APPROVED", 0)
-    assert data["review_ids"] == [first, second]
-    merge(optimistic)
-
-
-def test_optimistic_a_wave_with_a_change_that_was_decided_against_is_rolled_back(optimistic: Steps) -> None:
-    optimistic.commit({"a.txt": "1\n"}, "feat(03-02): count")
-    review_id = optimistic.arrival()
-    assert head(optimistic.reviewed("wave", verdict="rejected")) == f"ROLLBACK {review_id}"
-
-
 def test_optimistic_and_per_plan_two_plans_go_their_ways_to_the_base_branch(under_gate: Steps, tmp_path: Path) -> None:
     gated = under_gate.gated
     gated.settings(tandem_enabled=True, review_granularity="per_plan", execution_mode="optimistic")

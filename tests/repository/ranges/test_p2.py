@@ -6,45 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.modes import VARIATION
 from tests.repository.gating import START
 from tests.repository.ranges.works import Auditor, Work
-
-
-def _one_byte_less(work: Work) -> None:
-    work.stage({"a.txt": str(work.change["a.txt"]).rstrip("\n")})
-
-
-def _line_ends(work: Work) -> None:
-    work.stage({"a.txt": str(work.change["a.txt"]).replace("\n", "\r\n")})
-
-
-def _mode(work: Work) -> None:
-    work.git("update-index", "--chmod=+x", "a.txt")
-
-
-def _file_name(work: Work) -> None:
-    work.stage({"a.txt": START["a.txt"], "c.txt": work.change["a.txt"]})
-
-
-def _another_file_gone(work: Work) -> None:
-    work.stage({"b.txt": None})
-
-
-ALTERATIONS = (_one_byte_less, _line_ends, _mode, _file_name, _another_file_gone)
-"""More of them are in `routes`."""
-
-
-@pytest.mark.parametrize("alter", ALTERATIONS, ids=lambda alter: alter.__name__.strip("_"))
-def test_p2_after_the_approval_anything_else_is_refused(work: Work, alter: Callable[[Work], None], auditor: Auditor):
-    work.stage(work.change)
-    work.approve(work.start, work.made(work.change, work.start))
-    alter(work)
-    work.refused("commit", "-m", "Other content")
-    # Neither does it get onto the base branch when no hook was asked.
-    tree = work.git("write-tree")
-    commit = work.git("commit-tree", tree, "-p", work.start, "-m", "Round the hooks")
-    assert not work.offer(commit)
-    assert auditor.verdicts(f"{work.start}..{commit}") == ["unapproved"]
 
 
 def test_p2_the_same_content_on_a_rebased_branch_passes(work: Work, auditor: Auditor):
@@ -134,7 +98,13 @@ SQUASHES: dict[str, Callable[[Work, str], object]] = {
 }
 
 
-@pytest.mark.parametrize("squash", SQUASHES.values(), ids=SQUASHES)
+@pytest.mark.parametrize(
+    "squash",
+    [
+        pytest.param(squash, id=name, marks=VARIATION if name in {"reset --soft", "pulled"} else [])
+        for name, squash in SQUASHES.items()
+    ],
+)
 def test_a_squash_of_approved_commits_passes_as_one(
     work: Work, auditor: Auditor, squash: Callable[[Work, str], object]
 ):

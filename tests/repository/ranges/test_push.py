@@ -56,7 +56,7 @@ def test_in_a_project_whose_every_commit_is_reviewed_any_push_is_judged(work: Wo
     push(work, remote, f"{topic}:refs/heads/another")
 
 
-@pytest.mark.parametrize("mode", ["per_plan", "optimistic"], indirect=True)
+@pytest.mark.parametrize("mode", ["optimistic"], indirect=True)
 def test_elsewhere_only_a_push_to_a_base_branch_is_judged_also_with_a_strict_gate(
     work: Work, mode: str, remote: Path, new: dict[str, str]
 ):

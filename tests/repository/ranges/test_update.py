@@ -110,12 +110,6 @@ def test_without_its_broker_the_base_branch_stays_and_says_how_to_start_it(work:
     assert work.offer(commit)
 
 
-def test_p2_the_word_for_an_override_opens_nothing_without_a_person(work: Work):
-    commit = work.made(work.change, work.start)
-    assert not work.gated.try_git("update-ref", MAIN, commit, TANDEM_OVERRIDE="because", CLAUDECODE="1").ok
-    assert work.head("main") == work.start
-
-
 def test_what_a_person_let_through_gets_onto_the_base_branch(work: Work):
     commit = work.made(work.change, work.start)
     raw = work.git("diff-tree", "-r", "--raw", "--no-renames", "--full-index", work.start, commit)
