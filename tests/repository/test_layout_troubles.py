@@ -29,7 +29,7 @@ def test_a_working_tree_that_has_lost_its_git_folder_is_named_with_the_command_t
     assert way == f"git worktree repair {laid.first}"
     git(moved, *shlex.split(way)[1:])
     assert here.tandem("project", "move").status == 0
-    work_through(here, laid.first, "moved")
+    work_through(here, laid.first, "moved", looks=False)
     # Moved by itself, and forgotten by git.
     away = laid.first.rename(tmp_path / "away")
     git(moved, "worktree", "prune")
@@ -116,7 +116,7 @@ def test_doctor_offers_a_copy_with_a_gate_no_second_project_but_one_with_a_gate_
     assert copy.tandem("gate", "status", "--json").data["project"] == copy.project
     work_through(copy, copy.root, "copied")
     assert gated.tandem("gate", "status", "--json").data["project"] == gated.project
-    work_through(gated, gated.root, "original")
+    work_through(gated, gated.root, "original", looks=False)
 
 
 def test_doctor_heals_a_copy_whose_gate_asks_for_the_originals_approvals(gated: Gated) -> None:
