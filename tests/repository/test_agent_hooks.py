@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tandem.hooks import agent_commands
+from tests.modes import VARIATION
 from tests.repository.agents import CLIENTS, Agent, Client, account, hook
 from tests.repository.gating import Gated, new_repository
 
@@ -58,7 +59,7 @@ def test_git_takes_the_next_word_as_the_value_of_each_option_that_is_listed(plai
 
 
 # Codex's commands are read as Claude Code's are.
-@pytest.mark.parametrize("client", ["claude", "gemini"])
+@pytest.mark.parametrize("client", ["claude", pytest.param("gemini", marks=VARIATION)])
 def test_daily_work_is_not_refused(gated: Gated, client: Client) -> None:
     agent = Agent(client, gated.root)
     # Gemini CLI's agents have to name the gate's hooks, as another test has it.

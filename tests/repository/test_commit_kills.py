@@ -11,6 +11,7 @@ import pytest
 
 from tests.commandline import Ended, finish
 from tests.forked import start_tandem
+from tests.modes import VARIATION
 from tests.repository.committing import NOT_YET, commit, environment, facts, review_of, reviews
 from tests.repository.gating import Gated
 from tests.repository.test_rollback_crash import STEP
@@ -54,8 +55,15 @@ class Killed:
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("with_git", [False, True], ids=["tandem", "all"])
-@pytest.mark.parametrize("stage", ["before", "after"])
+@pytest.mark.parametrize(
+    ("stage", "with_git"),
+    [
+        pytest.param("before", False, id="before-tandem", marks=VARIATION),
+        pytest.param("before", True, id="before-all"),
+        pytest.param("after", False, id="after-tandem"),
+        pytest.param("after", True, id="after-all", marks=VARIATION),
+    ],
+)
 def test_killed_at_any_step_and_run_again_it_ends_right(
     gated: Gated, tmp_path: Path, *, with_git: bool, stage: str
 ) -> None:
@@ -102,7 +110,14 @@ def test_what_is_changed_after_a_kill_is_no_second_review(gated: Gated, tmp_path
         assert reviews(gated) == ["pending"], at
 
 
-@pytest.mark.parametrize("words", [("-a",), ("--", "a.txt"), ()], ids=["all", "a path", "staged"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param(("-a",), id="all", marks=VARIATION),
+        pytest.param(("--", "a.txt"), id="a path"),
+        pytest.param((), id="staged"),
+    ],
+)
 def test_of_the_locks_after_a_kill_only_those_of_the_killed_git_are_removed(
     gated: Gated, tmp_path: Path, words: tuple[str, ...]
 ) -> None:

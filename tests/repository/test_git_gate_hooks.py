@@ -13,6 +13,7 @@ import pytest
 from tandem.rulings import liveness
 from tandem.setup import gate_switch, githooks
 from tests.broker import BrokerProcess
+from tests.modes import VARIATION
 from tests.repository.agents import Agent
 from tests.repository.foreign_hooks import MANAGERS, called
 from tests.repository.gating import DIGITS, Gated, gate_on, new_repository
@@ -114,7 +115,13 @@ BEFORE: dict[Callable[[Path], None], set[str]] = {
 """Hooks from before the gate, and which of them a commit then calls."""
 
 
-@pytest.mark.parametrize("before", BEFORE, ids=lambda before: before.__name__)
+@pytest.mark.parametrize(
+    "before",
+    [
+        pytest.param(before, id=before.__name__, marks=VARIATION if before in (linked_hook, sleeping_hook) else [])
+        for before in BEFORE
+    ],
+)
 def test_what_was_there_works_on_and_comes_back_to_the_byte(
     shared_broker: BrokerProcess, plain: Path, before: Callable[[Path], None]
 ):
@@ -164,8 +171,8 @@ def test_what_is_fetched_costs_no_process_beside_the_shell_and_nobody_is_asked(
     gated = gate_on(shared_broker, plain)
     gated.rewrite(broker="http://127.0.0.1:9")
     gated.git("clone", "--quiet", "--bare", str(plain), str(tmp_path / "away.git"))
-    for number in range(20):
-        gated.git("update-ref", f"refs/heads/b{number}", "HEAD", cwd=tmp_path / "away.git")
+    made = "".join(f"create refs/heads/b{number} {gated.head()}\n" for number in range(20))
+    gated.git("update-ref", "--stdin", cwd=tmp_path / "away.git", stdin=made.encode())
     gated.git("fetch", "--quiet", str(tmp_path / "away.git"), "refs/heads/b*:refs/remotes/away/b*")
     assert len(gated.git("for-each-ref", "refs/remotes/away").splitlines()) == 20
     # The shell cannot start a program that it does not find.
@@ -195,9 +202,9 @@ cat "$index.other" >"$index"
     ("name", "folder", "branch"),
     [
         ("post-index-change", ".git/hooks", "main"),
-        ("post-index-change", ".husky/_", "feature"),
-        ("prepare-commit-msg", ".git/hooks", "feature"),
-        ("prepare-commit-msg", ".husky/_", "main"),
+        pytest.param("post-index-change", ".husky/_", "feature", marks=VARIATION),
+        pytest.param("prepare-commit-msg", ".git/hooks", "main", marks=VARIATION),
+        ("prepare-commit-msg", ".husky/_", "feature"),
     ],
 )
 def test_p2_a_hook_that_swaps_the_index_gets_nothing_committed_that_was_not_judged(
@@ -263,7 +270,14 @@ def test_p2_a_hook_that_swaps_the_index_does_not_get_by_where_pre_commit_calls_t
     assert "a.txt: no approved round has this content" in gated.refused("commit", "-m", "x")
 
 
-@pytest.mark.parametrize("words", [(), ("-a",), ("--", "a.txt")], ids=["staged", "all", "a path"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param((), id="staged"),
+        pytest.param(("-a",), id="all", marks=VARIATION),
+        pytest.param(("--", "a.txt"), id="a path"),
+    ],
+)
 def test_what_prepare_commit_msg_stages_is_in_no_commit_as_without_a_gate(
     shared_broker: BrokerProcess, plain: Path, words: tuple[str, ...]
 ):
@@ -331,8 +345,16 @@ def test_a_folder_for_all_repositories_is_called_and_left_alone(
     assert gate_switch.switch(gate_switch.place_at(other)) is None
 
 
+# That of pre-commit, the slowest, has the two tests of P2 above.
 @pytest.mark.parametrize(
-    ("manager", "order"), [*((name, "manager gate manager") for name in MANAGERS), ("husky", "gate manager")]
+    ("manager", "order"),
+    [
+        *(
+            pytest.param(name, "manager gate manager", marks=VARIATION if name == "pre-commit" else [])
+            for name in MANAGERS
+        ),
+        ("husky", "gate manager"),
+    ],
 )
 def test_the_gate_and_a_manager_of_hooks_hold_in_any_order_and_what_the_manager_has_remains(
     shared_broker: BrokerProcess, plain: Path, tmp_path: Path, manager: str, order: str

@@ -15,6 +15,7 @@ import pytest
 
 from tests.broker import DATA_DIRS
 from tests.commandline import git
+from tests.modes import VARIATION
 from tests.repository.desks import CLIENTS, SERVER_FILES, THEIRS, Desk, command_of, commit, make_desk
 
 __all__ = ["make_desk"]
@@ -249,7 +250,13 @@ main()
 
 @pytest.mark.skipif(sys.platform == "win32", reason="platform: no SIGKILL")
 @pytest.mark.parametrize(
-    ("file", "again"), [("init.json", False), ("CLAUDE.md", True), ("pre-push", True), ("gate.json", False)]
+    ("file", "again"),
+    [
+        pytest.param("init.json", False, marks=VARIATION),
+        pytest.param("CLAUDE.md", True, marks=VARIATION),
+        ("pre-push", True),
+        ("gate.json", False),
+    ],
 )
 def test_what_a_killed_init_left_is_cleaned_by_the_next_command(desk: Desk, file: str, again: bool) -> None:
     before = desk.all()

@@ -15,6 +15,7 @@ import pytest
 from tests.broker import BrokerProcess, fresh_project
 from tests.commandline import git
 from tests.interfaces.bridging import bridge
+from tests.modes import VARIATION
 from tests.repository.gating import Gated, new_repository
 from tests.repository.layouts import add_submodule, lay, paths_of, source
 
@@ -36,7 +37,7 @@ def approved_with_all_files(here: Gated, folder: Path, files: Mapping[str, str |
     return review_id
 
 
-@pytest.mark.parametrize("layout", ["with_sparse_checkout", "with_partial_clone"])
+@pytest.mark.parametrize("layout", ["with_sparse_checkout", pytest.param("with_partial_clone", marks=VARIATION)])
 def test_apply_writes_what_a_sparse_checkout_leaves_out_and_says_how_to_stage_it(
     layout: str, shared_broker: BrokerProcess, tmp_path: Path
 ) -> None:
@@ -105,7 +106,7 @@ def test_a_base_that_git_has_removed_is_named_with_the_command_that_brings_it(
     assert (work / "a.txt").read_text() == "changed\n"
 
 
-@pytest.mark.parametrize("filter_", ["blob:none", "tree:0"])
+@pytest.mark.parametrize("filter_", [pytest.param("blob:none", marks=VARIATION), "tree:0"])
 def test_of_a_partial_clone_earlier_commits_are_submitted_once_the_command_that_is_named_was_run(
     shared_broker: BrokerProcess, tmp_path: Path, filter_: str
 ) -> None:
@@ -130,7 +131,14 @@ def run_as_told(words: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", ["nested", "renamed", "in a linked working tree", "not absorbed, in a linked one", "not initialised"]
+    "kind",
+    [
+        pytest.param("nested", marks=VARIATION),
+        "renamed",
+        pytest.param("in a linked working tree", marks=VARIATION),
+        "not absorbed, in a linked one",
+        "not initialised",
+    ],
 )
 def test_a_submodules_commit_is_found_in_whatever_folder_git_keeps_it(gated: Gated, kind: str) -> None:
     origin = new_repository(gated.root.parent / "origin")

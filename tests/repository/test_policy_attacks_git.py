@@ -10,6 +10,7 @@ import pytest
 from tandem.rulings import proof
 from tandem.rulings.policy import FILE
 from tests.broker import BrokerProcess
+from tests.modes import VARIATION
 from tests.repository.gating import Gated, gate_on, new_repository
 from tests.repository.landing import NO_HOOKS, approved, branched
 
@@ -108,7 +109,9 @@ def resolving(kept: Gated) -> list[str]:
 WAYS = (plainly, amending, by_one_path, another_case, squashing, copying, resolving)
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    "way", [pytest.param(way, marks=VARIATION if way in (by_one_path, squashing) else []) for way in WAYS]
+)
 def test_p2_no_commit_holds_what_agents_alone_approved(kept: Gated, way: Callable[[Gated], list[str]]) -> None:
     command = way(kept)
     review = by_agents(kept)
@@ -146,7 +149,7 @@ def made_lax(kept: Gated) -> list[str]:
     return ["merge", "--ff-only", "feature"]
 
 
-@pytest.mark.parametrize("way", [fast_forward, forced, hidden, made_lax])
+@pytest.mark.parametrize("way", [fast_forward, pytest.param(forced, marks=VARIATION), hidden, made_lax])
 def test_p2_no_branch_moves_to_what_agents_alone_approved(kept: Gated, way: Callable[[Gated], list[str]]) -> None:
     command = way(kept)
     review = by_agents(kept, "--range", "main...feature")
@@ -211,7 +214,7 @@ def test_p2_a_base_branch_with_a_policy_is_not_deleted_to_be_made_at_an_older_co
         assert "it is not deleted" in kept.refused("branch", "-D", "main")
 
 
-@pytest.mark.parametrize("later", [{}, {"a.txt": "1\n"}])
+@pytest.mark.parametrize("later", [pytest.param({}, marks=VARIATION), {"a.txt": "1\n"}])
 def test_p2_no_merge_leaves_the_policy_out(kept: Gated, later: dict[str, str]) -> None:
     weak = landed(kept, {FILE: WEAK})
     strict = landed(kept, {FILE: STRICT})
@@ -240,7 +243,7 @@ def test_p2_no_merge_leaves_the_policy_out(kept: Gated, later: dict[str, str]) -
     assert kept.tandem("audit", "main").status == 0
 
 
-@pytest.mark.parametrize("how", ["--move", "--copy"])
+@pytest.mark.parametrize("how", ["--move", pytest.param("--copy", marks=VARIATION)])
 def test_p2_the_audit_finds_a_branch_that_git_puts_over_the_base_branch(kept: Gated, how: str) -> None:
     branched(kept, "feature", BAD)
     review = by_agents(kept, "--range", "main...feature")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.broker import BrokerProcess, fresh_project
+from tests.modes import VARIATION
 from tests.repository.gating import DIGITS, START, Gated, gate_on, new_repository
 
 AGAIN = {"a.txt": "one\n2\n3\n"}
@@ -40,7 +41,7 @@ def registered(shared_broker: BrokerProcess, plain: Path, config_dir: Path) -> G
         (("project", "move"), None),
         (("project", "move"), ".githooks"),
         (("doctor", "--fix"), None),
-        (("gate", "on"), None),
+        pytest.param(("gate", "on"), None, marks=VARIATION),
         (("init", "--yes", "--gate", "--client", "claude"), None),
     ],
 )
@@ -72,7 +73,7 @@ def test_p2_a_moved_repository_keeps_its_project_and_its_gate(
     assert len(here.call("get_audit_log", kind="project_registered")["events"]) == 2
 
 
-@pytest.mark.parametrize("command", [("project", "move"), ("project", "add"), ("doctor", "--fix")])
+@pytest.mark.parametrize("command", [("project", "move"), ("project", "add")])
 def test_a_moved_repository_without_a_gate_is_no_second_project(registered: Gated, command: tuple[str, ...]):
     here = moved(registered)
     here.stage(DIGITS)

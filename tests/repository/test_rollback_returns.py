@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.modes import VARIATION
 from tests.repository.rolling_back import BASE, BRANCH, UNHOOKED, Plan, Task, with_lines
 from tests.repository.terminal import Terminal
 
@@ -67,7 +68,14 @@ def undo_in_parts(plan: Plan) -> None:
 
 @pytest.mark.parametrize(
     "taken_back",
-    [delete_branch, lose_altogether, revert, undo_with_other_changes, revert_and_change_the_same_line, undo_in_parts],
+    [
+        pytest.param(delete_branch, marks=VARIATION),
+        lose_altogether,
+        pytest.param(revert, marks=VARIATION),
+        pytest.param(undo_with_other_changes, marks=VARIATION),
+        revert_and_change_the_same_line,
+        undo_in_parts,
+    ],
 )
 def test_the_plan_is_not_held_up_by_what_is_gone(plan: Plan, task: Task, taken_back: Callable[[Plan], None]) -> None:
     assert f"tandem rollback {task.review}" in go_on(plan)
@@ -112,7 +120,15 @@ def rename_the_branch(plan: Plan) -> None:
 
 
 @pytest.mark.parametrize(
-    "kept", [undo_a_part, change_the_same_line, revert_the_revert, rebase_unseen, leave_the_branch, rename_the_branch]
+    "kept",
+    [
+        pytest.param(undo_a_part, marks=VARIATION),
+        change_the_same_line,
+        revert_the_revert,
+        pytest.param(rebase_unseen, marks=VARIATION),
+        pytest.param(leave_the_branch, marks=VARIATION),
+        rename_the_branch,
+    ],
 )
 def test_the_plan_is_held_up_by_what_stands_anywhere(plan: Plan, task: Task, kept: Callable[[Plan], None]) -> None:
     kept(plan)

@@ -12,6 +12,7 @@ import pytest
 from tandem.rulings.policy import FILE
 from tests.broker import BrokerProcess
 from tests.commandline import Ended, Shell, finish
+from tests.modes import VARIATION
 from tests.repository.committing import (
     NOT_YET,
     commit,
@@ -58,9 +59,20 @@ def change(root: Path, gated: Gated) -> None:
 
 
 STDIN = b"b.txt\n"
+ALIKE = {
+    "all in one word",
+    "a path without dashes, and another's message",
+    "paths of standard input",
+    "standard input's message in one word",
+    "amended with a message",
+    "verbose, verbatim",
+}
+"""Those that another one has, too, option by option."""
 
 
-@pytest.mark.parametrize("words", SAME.values(), ids=SAME)
+@pytest.mark.parametrize(
+    "words", [pytest.param(words, id=name, marks=VARIATION if name in ALIKE else []) for name, words in SAME.items()]
+)
 def test_it_makes_the_commit_that_git_makes_of_the_same_options(gated: Gated, words: list[str]) -> None:
     twin = new_repository(gated.root.parent / "twin")
     for root in (gated.root, twin):
@@ -80,12 +92,16 @@ def test_it_makes_the_commit_that_git_makes_of_the_same_options(gated: Gated, wo
     assert facts(gated) == []
 
 
-@pytest.mark.parametrize("words", [["--dry-run"], ["--short"], ["-m", "x", "--", "none.txt"], ["--unknown"]])
-def test_what_makes_no_commit_submits_nothing_and_ends_as_git_does(gated: Gated, words: list[str]) -> None:
+def test_what_makes_no_commit_submits_nothing_and_ends_as_git_does(gated: Gated) -> None:
     gated.stage(DIGITS)
-    wanted = gated.try_git("commit", *words)
-    ended = commit(gated, *words)
-    assert (ended.status, ended.stdout) == (wanted.status, wanted.stdout)
+    for words in (["--dry-run"], ["--short"], ["-m", "x", "--", "none.txt"], ["--unknown"]):
+        wanted = gated.try_git("commit", *words)
+        ended = commit(gated, *words)
+        assert (ended.status, ended.stdout) == (wanted.status, wanted.stdout), words
+    # Parts are chosen before.
+    for words in (["--patch", "-m", "x"], ["-apm", "x"], ["-p"]):
+        ended = commit(gated, *words)
+        assert (ended.status, "git add --patch" in ended.stderr) == (2, True), words
     assert reviews(gated) == []
 
 
@@ -123,7 +139,7 @@ def test_the_message_of_an_amend_is_kept_and_no_editor_opens_without_a_terminal(
         assert commit(gated, *words, GIT_EDITOR="sleep 600 #").status == 0
         assert gated.message().startswith("Three\n")
     # The message of a named commit counts before the kept one.
-    for words in (("-aCHEAD",), ("--reuse-message=HEAD",), ("-c", "HEAD"), ("--reedit-message", "HEAD")):
+    for words in (("-aCHEAD",), ("--reedit-message", "HEAD")):
         gated.stage({"c.txt": " ".join(words)})
         gated.decide(review_of(commit(gated, "--amend", "-m", "Five")))
         assert commit(gated, "--amend", *words).status == 0
@@ -217,7 +233,7 @@ def test_a_message_is_written_in_the_editor_before_the_review(gated: Gated, tmp_
     assert gated.message() == f"Count\n\nTandem-Review: {review}"
 
 
-@pytest.mark.parametrize("cleanup", ["whitespace", "strip"])
+@pytest.mark.parametrize("cleanup", ["whitespace", pytest.param("strip", marks=VARIATION)])
 def test_of_a_message_git_tidies_up_what_it_is_told_to_and_the_trailer_is_added(gated: Gated, cleanup: str) -> None:
     twin = new_repository(gated.root.parent / "twin")
     told = "\nCount  \n\n\n# in digits\r\nand not in words  \n  \n"
@@ -231,7 +247,9 @@ def test_of_a_message_git_tidies_up_what_it_is_told_to_and_the_trailer_is_added(
     assert made.replace(f"\n\nTandem-Review: {review}", "") == wanted != made
 
 
-@pytest.mark.parametrize(("options", "has_gate"), [([], False), (["-v"], True), (["-a"], True)])
+@pytest.mark.parametrize(
+    ("options", "has_gate"), [([], False), pytest.param(["-v"], True, marks=VARIATION), (["-a"], True)]
+)
 def test_a_hook_sees_the_message_in_front_of_the_editor_as_under_git(
     shared_broker: BrokerProcess, plain: Path, tmp_path: Path, options: list[str], *, has_gate: bool
 ) -> None:
@@ -399,12 +417,6 @@ def test_without_a_broker_it_says_how_to_start_one(tmp_path: Path, config_dir: P
     assert "broker" in ended.envelope["error"]["message"]
 
 
-@pytest.mark.parametrize("words", [["--patch", "-m", "x"], ["-apm", "x"], ["-p"]])
-def test_parts_are_chosen_before(gated: Gated, words: list[str]) -> None:
-    ended = commit(gated, *words)
-    assert (ended.status, "git add --patch" in ended.stderr) == (2, True)
-
-
 def test_hooks_run_once_each_in_gits_order_by_their_own_paths(gated: Gated) -> None:
     hooks = gated.root / ".git/hooks"
     for name in ("pre-commit", "commit-msg", "post-commit"):
@@ -468,7 +480,12 @@ def test_a_hook_that_changes_the_commit_afterwards_is_noticed(gated: Gated) -> N
 
 
 @pytest.mark.parametrize(
-    ("manager", "words"), [*((name, ()) for name in FORMATTERS), ("plain", ("-a",)), ("lint-staged", ("-a",))]
+    ("manager", "words"),
+    [
+        *(pytest.param(name, (), marks=VARIATION if name == "husky" else []) for name in FORMATTERS),
+        ("plain", ("-a",)),
+        pytest.param("lint-staged", ("-a",), marks=VARIATION),
+    ],
 )
 def test_a_formatter_in_a_hook_costs_one_review_one_approval_one_commit(
     shared_broker: BrokerProcess, plain: Path, manager: str, words: tuple[str, ...]
