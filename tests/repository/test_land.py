@@ -81,21 +81,6 @@ def test_a_branch_that_is_approved_as_one_change_lands_as_a_merge(gated: Gated) 
     assert "feature" in page[page.index("Landings") :]
 
 
-def test_a_branch_whose_commits_are_approved_one_by_one_lands_without_another_review(gated: Gated) -> None:
-    gated.git("switch", "--quiet", "--create", "feature")
-    gated.approved_commit(DIGITS, "Count in digits")
-    gated.approved_commit({"new.txt": "new\n"}, "Add a file")
-    gated.git("switch", "--quiet", "main")
-    gated.approved_commit({"b.txt": "other\n"}, "Meanwhile")
-    reviews = len(gated.call("list_reviews", limit=200)["reviews"])
-    landed = gated.tandem("land", "feature", "--json")
-    assert landed.data["state"] == "landed", landed
-    assert landed.data["commit"] == gated.head()
-    assert len(landed.data["review_ids"]) == len(gated.trailers()) == 2
-    assert len(gated.call("list_reviews", limit=200)["reviews"]) <= reviews
-    assert clean(gated)
-
-
 def test_a_branch_that_nobody_approved_is_submitted_and_lands_when_it_is(gated: Gated) -> None:
     branched(gated, "feature", DIGITS)
     before = gated.head()
@@ -135,19 +120,6 @@ def test_a_conflict_ends_with_its_paths_and_the_line_is_free(gated: Gated) -> No
     assert (told.status, told.data["state"], told.data["paths"]) == (10, "failed", ["a.txt"])
     assert gated.head() == before
     assert all(one["place"] is None for one in landings(gated))
-
-
-def test_a_squash_is_one_commit(gated: Gated) -> None:
-    review = approved(gated, "feature", DIGITS, {"new.txt": "new\n"})
-    gated.approved_commit({"b.txt": "other\n"}, "Meanwhile")
-    tip = gated.head()
-    landed = gated.tandem("land", "feature", "--strategy", "squash", "-m", "Count in digits")
-    assert landed.status == 0, landed
-    assert gated.git("log", "-1", "--format=%P %s") == f"{tip} Count in digits"
-    assert gated.trailers() == [review]
-    assert gated.tandem("audit", "main").status == 0
-    again = gated.tandem("land", "feature", "--strategy", "squash")
-    assert (again.status, "Landed already" in again.stdout) == (0, True)
 
 
 def test_p2_a_squash_of_what_the_base_branch_changed_too_needs_an_approval_of_the_result(gated: Gated) -> None:
@@ -249,17 +221,6 @@ def test_what_changes_in_a_checkout_while_it_lands_stays_and_is_told(
     last = gated.tandem("land", "feature")
     assert (last.status, last.stderr, clean(gated)) == (0, "", True)
     assert [one["state"] for one in landings(gated)] == ["landed"]
-
-
-def test_it_runs_in_any_working_tree_and_updates_the_one_of_the_base_branch(gated: Gated, tmp_path: Path) -> None:
-    tree = gated.linked(tmp_path / "tree", "feature")
-    gated.stage(DIGITS, tree)
-    gated.git("-c", f"core.hooksPath={os.devnull}", "commit", "--quiet", "-m", "Count", cwd=tree)
-    gated.approve("--range", "main..feature", cwd=tree)
-    assert gated.tandem("land", cwd=tree).status == 0
-    assert clean(gated)
-    assert clean(gated, tree)
-    assert (gated.root / "a.txt").read_text("utf-8") == DIGITS["a.txt"]
 
 
 def test_without_a_branch_or_a_base_branch_it_says_so(gated: Gated) -> None:

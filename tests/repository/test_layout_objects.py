@@ -55,17 +55,6 @@ def test_apply_writes_what_a_sparse_checkout_leaves_out_and_says_how_to_stage_it
     assert here.git("show", "--name-only", "--format=").split() == ["a.txt", "far/c.txt", "far/new.txt"]
 
 
-def test_apply_deletes_what_a_sparse_checkout_leaves_out(shared_broker: BrokerProcess, tmp_path: Path) -> None:
-    laid = lay("with_sparse_checkout", tmp_path)
-    here = set_up(shared_broker, laid.first, "init", "--gate", "--yes")
-    review_id = approved_with_all_files(here, tmp_path / "whole", {"far/c.txt": None})
-    applied = here.tandem("apply", review_id)
-    [command] = re.findall("Stage the change with: tandem (.*)", applied.stdout)
-    assert here.tandem(*command.split()).status == 0
-    here.git("commit", "--quiet", "-m", "gone")
-    assert "far" not in here.git("ls-tree", "-r", "--name-only", "HEAD")
-
-
 def test_a_content_that_a_partial_clone_lacks_is_named_with_the_command_that_brings_it(
     shared_broker: BrokerProcess, tmp_path: Path
 ) -> None:

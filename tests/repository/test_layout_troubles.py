@@ -13,6 +13,7 @@ import pytest
 
 from tests.broker import BrokerProcess, fresh_project
 from tests.commandline import Shell, git
+from tests.modes import VARIATION
 from tests.repository.gating import Gated, new_repository
 from tests.repository.layouts import fix_of, lay, roots, work_through
 
@@ -175,6 +176,7 @@ def test_p2_in_the_place_of_another_gated_project_a_repository_does_not_become_t
     assert second.tandem("gate", "status", "--json").data["project"] == second.project
 
 
+@VARIATION
 def test_a_repository_is_moved_while_a_folder_without_one_stands_at_its_former_place(
     gated: Gated, tmp_path: Path
 ) -> None:

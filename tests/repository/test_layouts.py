@@ -160,7 +160,8 @@ def test_a_git_folder_in_the_work_tree_is_never_submitted_or_changed(
 
 
 @pytest.mark.parametrize(
-    "layout", ["with_linked_worktree", "with_bare_folder", pytest.param("as_submodule", marks=VARIATION)]
+    "layout",
+    ["with_linked_worktree", *(pytest.param(one, marks=VARIATION) for one in ("with_bare_folder", "as_submodule"))],
 )
 def test_hooks_of_a_folder_that_is_set_refuse_after_a_move_in_every_working_tree(
     layout: str, shared_broker: BrokerProcess, tmp_path: Path

@@ -87,20 +87,3 @@ def test_p2_a_pre_commit_hook_judges_what_is_committed_and_not_what_is_staged(
         assert "a.txt" in said.stdout + said.stderr
     here.decide(here.submit("--description", "all of it"))
     here.git("commit", "--quiet", "-am", "approved")
-
-
-def test_pre_commit_runs_the_hook_that_a_clone_of_this_repository_offers(gated: Gated, tmp_path: Path) -> None:
-    config = as_pre_commit_has_it(gated, tmp_path)
-
-    def run() -> subprocess.CompletedProcess[str]:
-        environment = {**os.environ, "TANDEM_BROKER": gated.broker.url, "PRE_COMMIT_HOME": str(tmp_path / "home")}
-        command = ["pre-commit", "run", "--config", str(config)]
-        return subprocess.run(command, cwd=gated.root, env=environment, capture_output=True, text=True, check=False)
-
-    gated.stage({"a.txt": "proposed\n"})
-    refused = run()
-    assert refused.returncode == 1, refused.stdout + refused.stderr
-    assert "a.txt" in refused.stdout
-    gated.approve()
-    passed = run()
-    assert passed.returncode == 0, passed.stdout + passed.stderr

@@ -260,18 +260,6 @@ def test_p2_the_audit_finds_a_branch_that_git_puts_over_the_base_branch(kept: Ga
 # ---------------------------------------------------------------------------------------------- landings
 
 
-def test_p2_nothing_lands_that_agents_alone_approved(kept: Gated) -> None:
-    branched(kept, "feature", BAD)
-    review = by_agents(kept, "--range", "main...feature")
-    before = kept.head("main")
-    waits = kept.tandem("land", "feature", "--timeout", "0")
-    assert waits.status != 0
-    assert "a person's review" in waits.stdout
-    assert kept.head("main") == before
-    by_person(kept, review)
-    assert kept.tandem("land", "feature", "--timeout", "0").status == 0
-
-
 @pytest.mark.parametrize("policy_first", [True, False])
 def test_p2_of_two_that_race_the_later_one_is_judged_by_the_policy_that_landed(kept: Gated, policy_first: bool) -> None:
     change = approved(kept, "feature", {"a.txt": "1\n"})

@@ -39,7 +39,7 @@ def registered(shared_broker: BrokerProcess, plain: Path, config_dir: Path) -> G
     ("command", "hooks_path"),
     [
         (("project", "move"), None),
-        (("project", "move"), ".githooks"),
+        pytest.param(("project", "move"), ".githooks", marks=VARIATION),
         (("doctor", "--fix"), None),
         pytest.param(("gate", "on"), None, marks=VARIATION),
         (("init", "--yes", "--gate", "--client", "claude"), None),

@@ -133,17 +133,6 @@ def test_a_dependent_that_was_decided_against_too_is_not_replayed(plan: Plan) ->
     assert plan.rolled_back(second.review)["already"] != []
 
 
-def test_commits_of_others_between_are_never_taken(plan: Plan) -> None:
-    first = plan.commit({"f.txt": with_lines(l3="three")}, "feat(03-02): one")
-    foreign = plan.foreign({"f.txt": with_lines(l3="three", l18="theirs")})
-    other = plan.commit({"f.txt": with_lines(l3="three", l18="theirs", l12="plan 4")}, "feat(04-01): theirs")
-    plan.reject(first.review)
-    done = plan.rolled_back(first.review)
-    assert [one["commit"] for one in done["reverted"]] == [first.commit]
-    assert plan.read("f.txt") == with_lines(l18="theirs", l12="plan 4")
-    assert plan.git("rev-list", f"{foreign}^..{other.commit}").split() == [other.commit, foreign]
-
-
 def test_stops_where_somebody_else_built_upon_the_same_lines(plan: Plan) -> None:
     first = plan.commit({"f.txt": with_lines(l3="three")}, "feat(03-02): one")
     foreign = plan.foreign({"f.txt": with_lines(l3="three, as I like it")}, "my own way")

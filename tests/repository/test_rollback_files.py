@@ -53,25 +53,6 @@ def test_a_rename_whose_new_name_a_dependent_changes(plan: Plan) -> None:
     assert not (plan.root / "renamed.txt").exists()
 
 
-def test_a_file_that_somebody_renamed_since(plan: Plan) -> None:
-    first = plan.commit({"f.txt": with_lines(l3="three")}, "feat(03-02): count")
-    plan.git("mv", "f.txt", "theirs.txt")
-    plan.foreign({}, "their name for it")
-    plan.reject(first.review)
-    plan.rolled_back(first.review)
-    assert plan.read("theirs.txt") == BASE
-    assert not (plan.root / "f.txt").exists()
-
-
-def test_a_binary_counter_patch(plan: Plan) -> None:
-    plan.foreign({"pixel.bin": bytes(range(256))})
-    task = plan.commit({"pixel.bin": b"\0\1\2"}, "feat(03-02): smaller")
-    plan.want_changes(task.review, plan.better({"pixel.bin": b"\0\1\2\3"}))
-    assert plan.rolled_back(task.review)["counter_patch"]["exact"]
-    assert (plan.root / "pixel.bin").read_bytes() == b"\0\1\2\3"
-    assert plan.is_clean()
-
-
 def test_line_ends_that_git_converts(plan: Plan) -> None:
     plan.foreign({".gitattributes": "*.txt text eol=crlf\n"})
     plan.gated.write({"f.txt": with_lines(l3="three").replace("\n", "\r\n")})

@@ -37,18 +37,6 @@ def test_finds_it_by_its_patch_when_nothing_names_it(plan: Plan, task: Task) -> 
     assert (done["how"], done["reverted"][0]["commit"]) == ("patch_id", amended)
 
 
-def test_finds_it_by_its_patch_id_where_other_lines_differ(plan: Plan, task: Task) -> None:
-    plan.git("switch", "--quiet", "-C", "fresh", f"{task.commit}^")
-    plan.foreign({"f.txt": with_lines(l15="theirs")})
-    plan.git(*UNHOOKED, "cherry-pick", "--no-commit", task.commit)
-    plan.git(*UNHOOKED, "commit", "--quiet", "-m", "no trailer")
-    picked = plan.head
-    plan.git("branch", "--quiet", "-D", BRANCH)
-    done = plan.rolled_back(task.review)
-    assert (done["how"], done["reverted"][0]["commit"]) == ("patch_id", picked)
-    assert plan.read("f.txt") == with_lines(l15="theirs")
-
-
 def test_stops_when_two_commits_make_the_same_change(plan: Plan, task: Task) -> None:
     plan.git("reset", "--quiet", "--keep", "HEAD^")
     for text in ("1", "2"):

@@ -17,7 +17,6 @@ from tandem.errors import InvalidTransition
 from tandem.gsd.rollback import verify
 from tests.commandline import Shell
 from tests.forked import start_tandem
-from tests.modes import VARIATION
 from tests.repository.rolling_back import BASE, BRANCH, UNHOOKED, Plan, Task, with_lines
 
 
@@ -72,29 +71,6 @@ def test_an_untracked_file_where_one_comes_back(plan: Plan) -> None:
         (plan.root / ".git" / "info" / "exclude").write_text(ignored)
         assert plan.refused(task.review, code="INVALID_INPUT")["details"]["paths"] == ["f.txt"]
         assert plan.read("f.txt") == "mine\n"
-
-
-@VARIATION
-def test_an_untracked_file_where_a_folder_comes_back(plan: Plan) -> None:
-    plan.foreign({"deep/er/file.txt": "x\n"})
-    plan.foreign({"between.txt": "x\n"})
-    task = plan.commit({"deep/er/file.txt": None}, "feat(03-02): remove")
-    plan.reject(task.review)
-    (plan.root / "deep" / "er").rmdir()
-    plan.gated.write({"deep/er": "mine\n"})
-    assert plan.refused(task.review, code="INVALID_INPUT")["details"]["paths"] == ["deep/er"]
-
-
-def test_other_local_changes_stay_as_they_are(plan: Plan, task: Task) -> None:
-    plan.foreign({"g.txt": "g\n", "h.txt": "h\n"})
-    plan.gated.write({"g.txt": "unstaged\n", "h.txt": "staged\n", "untracked.txt": "untracked\n"})
-    plan.git("add", "h.txt")
-    before = plan.git("status", "--porcelain")
-    plan.rolled_back(task.review)
-    assert plan.git("status", "--porcelain") == before
-    assert (plan.read("g.txt"), plan.read("h.txt")) == ("unstaged\n", "staged\n")
-    assert plan.read("f.txt") == BASE
-    assert plan.git("stash", "list") == ""
 
 
 def test_an_approved_change_is_not_rolled_back(plan: Plan) -> None:

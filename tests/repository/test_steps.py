@@ -242,15 +242,6 @@ def test_after_three_rounds_or_rejections_a_person_is_asked(steps: Steps, verdic
     assert closed or reviews[0]["round"] == 3
 
 
-def test_a_step_whose_time_is_over_waits_for_the_same_review_when_it_is_run_again(steps: Steps) -> None:
-    steps.write(PLAN_FILE, PLAN)
-    first = steps.ends(steps.run("plan", "--timeout", "0", "--json"), "WAITING", 12)
-    again = steps.ends(steps.run("plan", "--timeout", "0.2", "--json"), "WAITING", 12)
-    assert again["review_id"] == first["review_id"]
-    assert len(steps.reviews()) == 1
-    assert any("tandem gate plan" in line for line in again["next"])
-
-
 def test_two_runs_at_once_make_one_review(steps: Steps) -> None:
     steps.write(PLAN_FILE, PLAN)
     both = [steps.start("plan", "--json") for _ in range(2)]
@@ -286,17 +277,6 @@ def test_a_broker_that_is_down_is_never_solo(steps: Steps) -> None:
         assert "tandem up --background" in ended.stderr
         as_json = taken_at(NOBODY, steps.root, step, "--json")
         assert (as_json.status, as_json.envelope["error"]["code"]) == (3, "UNAVAILABLE")
-
-
-def test_gate_on_and_broker_down_is_refused(under_gate: Steps) -> None:
-    under_gate.write(PLAN_FILE, PLAN)
-    file = under_gate.root / ".git" / "tandem" / "gate.json"
-    facts = json.loads(file.read_text())
-    facts["broker"] = NOBODY
-    file.write_text(json.dumps(facts))
-    ended = under_gate.run("plan")
-    assert (ended.status, ended.stdout) == (3, "")
-    assert "tandem up --background" in ended.stderr
 
 
 def test_what_cannot_be_read_is_never_solo(plain: Path) -> None:

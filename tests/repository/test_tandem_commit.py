@@ -279,13 +279,6 @@ def test_a_hook_sees_the_message_in_front_of_the_editor_as_under_git(
     assert gated.git("show", "--format=", "--name-only") == "a.txt"
 
 
-def test_what_is_approved_elsewhere_is_committed_at_once(gated: Gated) -> None:
-    gated.stage(DIGITS)
-    review = gated.approve()
-    assert commit(gated, "-m", "Count").status == 0
-    assert (gated.trailers(), reviews(gated)) == ([review], ["closed"])
-
-
 def test_git_alone_may_make_the_commit_and_the_next_change_has_a_review_of_its_own(gated: Gated) -> None:
     gated.git("switch", "--quiet", "--create", "side")
     gated.stage(DIGITS)

@@ -22,15 +22,6 @@ def test_the_refusal_says_what_is_wrong_and_what_to_do(work: Work):
     assert f"tandem submit --range {short} --wait" in words
 
 
-def test_a_base_branch_may_go_and_comes_back_only_with_what_is_approved(work: Work):
-    work.git("update-ref", "-d", MAIN)
-    work.refused("update-ref", MAIN, work.made(work.change, work.start))
-    work.refused("branch", "main", work.made(work.change, work.start))
-    approved = work.approved(work.change, work.start)
-    work.git("branch", "main", approved)
-    assert work.head("main") == approved
-
-
 def test_a_transaction_is_let_be_or_refused_as_a_whole(work: Work):
     good, bad = work.approved(work.change, work.start), work.made(work.other, work.start)
     other = f"refs/heads/{work.branch}-other"
@@ -38,18 +29,6 @@ def test_a_transaction_is_let_be_or_refused_as_a_whole(work: Work):
     work.refused("update-ref", "--stdin", stdin=lines.encode())
     work.git("update-ref", "--stdin", stdin=f"create {other} {bad}\nupdate {MAIN} {good}\n".encode())
     assert (work.head("main"), work.head(other)) == (good, bad)
-
-
-def test_a_base_branch_goes_back_to_where_it_has_been(work: Work):
-    one = work.approved(work.change, work.start)
-    two = work.approved(work.other, one)
-    assert work.offer(one)
-    assert work.offer(two)
-    assert work.offer(one)
-    assert work.offer(work.start)
-    # And to a place on its way that is good by itself.
-    assert work.offer(two)
-    assert work.offer(one)
 
 
 def test_p2_a_base_branch_does_not_go_back_into_a_plan_that_was_approved_as_a_whole(work: Work):
