@@ -22,6 +22,7 @@ from typing import Any
 import pytest
 
 from tandem.setup import trust
+from tests.acceptance.staffed import until
 from tests.broker import BrokerProcess
 from tests.commandline import NOBODY, Ended, finish
 from tests.forked import start_tandem
@@ -292,8 +293,7 @@ def _put_back(desk: Desk, kept: Path) -> None:
 
 def see_the_change(desk: Desk, _: str) -> None:
     """Until the broker has read its settings again."""
-    while not desk.broker.health()["settings_changed"]:
-        pass
+    until(lambda: desk.broker.health()["settings_changed"], "the settings are read again")
 
 
 def pool(desk: Desk, command: str) -> None:
@@ -316,8 +316,7 @@ def tell_a_webhook_in_vain(desk: Desk, _: str) -> None:
         assert desk.run("webhook", "add", f"{NOBODY}/x").status == 0
     second = webhooks(desk)[1]
     assert desk.run("webhook", "remove", second["webhook_id"]).status == 0
-    while webhooks(desk)[0]["problem"] is None:
-        pass
+    until(lambda: webhooks(desk)[0]["problem"], "the webhook was told in vain")
 
 
 def remove_the_webhook(desk: Desk, _: str) -> None:

@@ -87,8 +87,7 @@ class Plan:
         self.gated.write(files)
         diff = self.git("diff", "--binary", "--full-index", "HEAD^", "--", *files)
         self.git("checkout", "--", *files)
-        # A binary patch ends with an empty line.
-        return diff + ("\n\n" if "GIT binary patch" in diff else "\n")
+        return diff + "\n"
 
     def build_upon(self) -> tuple[Task, Task]:
         """A change, and another one of the same file that builds upon it."""

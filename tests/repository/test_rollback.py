@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from tests.modes import VARIATION
 from tests.repository.gating import Gated
 from tests.repository.rolling_back import BASE, Plan, Task, optimistic, with_lines
 
@@ -160,6 +161,7 @@ def test_the_accepted_counter_patch_becomes_a_commit_of_its_own(plan: Plan) -> N
     assert plan.read("f.txt") == BASE
 
 
+@VARIATION
 def test_dependents_come_back_upon_the_counter_patch(plan: Plan) -> None:
     first = plan.commit({"f.txt": with_lines(l3="three")}, "feat(03-02): one")
     better = plan.better({"f.txt": with_lines(l3="drei")})

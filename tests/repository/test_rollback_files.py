@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.broker import BrokerProcess
+from tests.modes import VARIATION
 from tests.repository.gating import gate_on, new_repository
 from tests.repository.rolling_back import BASE, BRANCH, Plan, with_lines
 
@@ -40,6 +41,7 @@ def test_files_of_every_kind(plan: Plan) -> None:
     assert not [name for name in ("renamed.txt", "new", awkward) if (plan.root / name).exists()]
 
 
+@VARIATION
 def test_a_rename_whose_new_name_a_dependent_changes(plan: Plan) -> None:
     plan.git("mv", "f.txt", "renamed.txt")
     first = plan.commit({}, "feat(03-02): rename")
@@ -53,6 +55,7 @@ def test_a_rename_whose_new_name_a_dependent_changes(plan: Plan) -> None:
     assert not (plan.root / "renamed.txt").exists()
 
 
+@VARIATION
 def test_line_ends_that_git_converts(plan: Plan) -> None:
     plan.foreign({".gitattributes": "*.txt text eol=crlf\n"})
     plan.gated.write({"f.txt": with_lines(l3="three").replace("\n", "\r\n")})
