@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.modes import VARIATION
 from tests.repository.rolling_back import BASE, BRANCH, UNHOOKED, Plan, Task, with_lines
 from tests.repository.terminal import Terminal
 
@@ -37,23 +36,11 @@ def reset(plan: Plan) -> None:
     plan.git("reset", "--quiet", "--keep", "HEAD^")
 
 
-def delete_branch(plan: Plan) -> None:
+def lose_altogether(plan: Plan) -> None:
     plan.git("switch", "--quiet", "-c", "other", "HEAD^")
     plan.git("branch", "--quiet", "-D", BRANCH)
-
-
-def lose_altogether(plan: Plan) -> None:
-    delete_branch(plan)
     plan.git("reflog", "expire", "--expire-unreachable=now", "--all")
     plan.git("gc", "--quiet", "--prune=now")
-
-
-def revert(plan: Plan) -> None:
-    plan.git("revert", "--no-edit", "HEAD")
-
-
-def undo_with_other_changes(plan: Plan) -> None:
-    plan.foreign({"f.txt": with_lines(l18="eighteen"), "new.txt": None, "g.txt": "g\n"}, "Several things")
 
 
 def revert_and_change_the_same_line(plan: Plan) -> None:
@@ -66,17 +53,7 @@ def undo_in_parts(plan: Plan) -> None:
     plan.foreign({"new.txt": None})
 
 
-@pytest.mark.parametrize(
-    "taken_back",
-    [
-        pytest.param(delete_branch, marks=VARIATION),
-        lose_altogether,
-        pytest.param(revert, marks=VARIATION),
-        pytest.param(undo_with_other_changes, marks=VARIATION),
-        revert_and_change_the_same_line,
-        undo_in_parts,
-    ],
-)
+@pytest.mark.parametrize("taken_back", [lose_altogether, revert_and_change_the_same_line, undo_in_parts])
 def test_the_plan_is_not_held_up_by_what_is_gone(plan: Plan, task: Task, taken_back: Callable[[Plan], None]) -> None:
     assert f"tandem rollback {task.review}" in go_on(plan)
     taken_back(plan)
@@ -89,10 +66,6 @@ def test_the_plan_is_not_held_up_by_what_is_gone(plan: Plan, task: Task, taken_b
     assert (plan.head, settled(plan, task)) == (before, ["observed"])
 
 
-def undo_a_part(plan: Plan) -> None:
-    plan.foreign({"f.txt": BASE})
-
-
 def change_the_same_line(plan: Plan) -> None:
     plan.foreign({"f.txt": with_lines(l3="drei"), "new.txt": None})
 
@@ -103,33 +76,12 @@ def revert_the_revert(plan: Plan) -> None:
     plan.foreign({"f.txt": with_lines(l3="three", l18="eighteen")})
 
 
-def rebase_unseen(plan: Plan) -> None:
-    plan.git("switch", "--quiet", "-c", "onto", "HEAD^")
-    plan.foreign({"f.txt": with_lines(l18="eighteen")})
-    plan.git("switch", "--quiet", BRANCH)
-    plan.git(*UNHOOKED, "rebase", "--quiet", "onto")
-
-
-def leave_the_branch(plan: Plan) -> None:
-    plan.git("switch", "--quiet", "-c", "other", "HEAD^")
-
-
 def rename_the_branch(plan: Plan) -> None:
     plan.git("branch", "--move", "renamed")
     plan.git("switch", "--quiet", "-c", "other", "HEAD^")
 
 
-@pytest.mark.parametrize(
-    "kept",
-    [
-        pytest.param(undo_a_part, marks=VARIATION),
-        change_the_same_line,
-        revert_the_revert,
-        pytest.param(rebase_unseen, marks=VARIATION),
-        pytest.param(leave_the_branch, marks=VARIATION),
-        rename_the_branch,
-    ],
-)
+@pytest.mark.parametrize("kept", [change_the_same_line, revert_the_revert, rename_the_branch])
 def test_the_plan_is_held_up_by_what_stands_anywhere(plan: Plan, task: Task, kept: Callable[[Plan], None]) -> None:
     kept(plan)
     assert f"Roll it back first: tandem rollback {task.review}" in go_on(plan)
