@@ -37,7 +37,7 @@ def commit(gated: Gated, *words: str, cwd: Path | None = None, stdin: bytes = b"
 def run_inside(url: str, where: Path, *words: str, **environment: str) -> Ended:
     """Run a command in this process, which costs a third, where neither it nor git reads anything."""
     with contextlib.chdir(where), gits_words() as told:
-        ended = Inside(url, where).run(*words, **environment)
+        ended = Inside(url, where).run(*words, stdin=b"", **environment)
     return Ended(ended.status, told[0] + ended.stdout, told[1] + ended.stderr)
 
 

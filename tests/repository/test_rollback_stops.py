@@ -73,6 +73,18 @@ def test_an_untracked_file_where_one_comes_back(plan: Plan) -> None:
         assert plan.read("f.txt") == "mine\n"
 
 
+def test_other_local_changes_stay_as_they_are(plan: Plan, task: Task) -> None:
+    plan.foreign({"g.txt": "g\n", "h.txt": "h\n"})
+    plan.gated.write({"g.txt": "unstaged\n", "h.txt": "staged\n", "untracked.txt": "untracked\n"})
+    plan.git("add", "h.txt")
+    before = plan.git("status", "--porcelain")
+    plan.rolled_back(task.review)
+    assert plan.git("status", "--porcelain") == before
+    assert (plan.read("g.txt"), plan.read("h.txt")) == ("unstaged\n", "staged\n")
+    assert plan.read("f.txt") == BASE
+    assert plan.git("stash", "list") == ""
+
+
 def test_an_approved_change_is_not_rolled_back(plan: Plan) -> None:
     task = plan.commit({"f.txt": with_lines(l3="three")}, "feat(03-02): count")
     plan.refused(task.review, code="INVALID_TRANSITION")
