@@ -123,7 +123,7 @@ SCENES = {row.name: row for row in list(rows("../scenes.txt"))}
 
 
 BEHIND_TOOLS = {"broker_down", "pending_check", "long_quota"}
-"""Scenes in which the tools answer as in others; what is told differs for who has a shell."""
+"""Scenes in which the tools answer as in others; the messages differ for an agent with a shell."""
 
 
 def played(section: str, *more: str) -> list[Any]:
