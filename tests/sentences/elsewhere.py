@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import shlex
 from collections.abc import Generator
 from functools import cache
@@ -17,6 +18,7 @@ from unittest import mock
 import pytest
 
 from tandem.bridge.credentials import LOCK_VARIABLE, SESSION_VARIABLE
+from tandem.rulings.state import COMMITS
 from tests.architecture.source import ROOT
 from tests.recording import executed, started
 
@@ -61,10 +63,27 @@ def form_of_line(line: str) -> Form:
     return form_of(words_of(line)).essence if line.startswith("tandem ") else other_form(shlex.split(line))
 
 
+def _name(item: pytest.Item) -> str:
+    """Its name in the table, which leaves out the gate's mode: whose turn it is changes with the rows before."""
+    return re.sub(rf"\[({'|'.join(COMMITS)})-", "[", item.nodeid)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """A test that the table names is there, and always runs."""
+    if any("::" in one for one in config.args):
+        return
+    found = {_name(item) for item in items if item.get_closest_marker("variation") is None}
+    paths = {name.partition("::")[0] for name in found}
+    missing = [name for name in elsewhere() if name.partition("::")[0] in paths and name not in found]
+    if missing:
+        raise pytest.UsageError("elsewhere.txt names what does not run: " + ", ".join(missing))
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
     """A test that is said to execute commands fails if it did not."""
-    wanted = elsewhere().get(item.nodeid, ())
+    wanted = elsewhere().get(_name(item), ())
     before, others = len(executed), len(started)
     yield
     if wanted:
