@@ -178,19 +178,6 @@ def test_a_paused_pool_starts_nothing_and_says_why(tandem: Inside) -> None:
     assert (decided.status, "approved" in decided.stdout) == (0, True)
 
 
-def test_what_nobody_could_review_waits_for_a_person_and_is_tried_again_by_hand(tandem: Inside) -> None:
-    submitted(tandem, "Have it CRASH", "three")
-    review_id = newest(tandem)
-    waited = tandem.run("review", "status", review_id, "--wait", "--timeout", "60")
-    assert (waited.status, "3 reviewers gave no verdict" in waited.stdout) == (14, True)
-    listed = " ".join(tandem.run("reviewers", "list").stdout.split())
-    assert ("1 crashed" in listed, "the model cannot be reached" in listed) == (True, True)
-    tandem.run("reviewers", "pause")
-    tried = tandem.run("review", "retry", review_id, "--json").data
-    assert (tried["status"], tried["attention"]) == ("pending", None)
-    assert tandem.run("review", "close", review_id).status == 0
-
-
 def test_logs_are_those_of_this_machine(tandem: Inside, broker: WatchedBroker) -> None:
     made = tandem.run("reviewers", "spawn", "--json").data
     until("it has begun", lambda: "begins" in tandem.run("reviewers", "logs", made["reviewer_id"]).stdout)

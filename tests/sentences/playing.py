@@ -203,6 +203,7 @@ class Player:
                 return status, output.read().decode()
         line, _, given = line.partition(" < ") if line.startswith(("tandem ", "TANDEM_")) else (line, "", "")
         told = (self._cwd / given).read_bytes() if given else b""
+        line, _, appended = line.partition(" >> ") if line.startswith("tandem ") else (line, "", "")
         before, piped, command = line.partition(" | tandem ")
         if piped:
             # A command that the shell starts is no fork.
@@ -220,6 +221,9 @@ class Player:
             after = "Type yes: " if typed == "yes\n" else "Type the project's name ("
             return at_a_terminal(words, self._cwd, typed=typed, after=after, **environment)
         ended = run_tandem(words, self._cwd, environment, told=told, seconds=COMMAND_SECONDS)
+        if appended:
+            with (self._cwd / re.sub("^~", self._environment["HOME"], appended)).open("a", encoding="utf-8") as file:
+                file.write(ended.stdout)
         return ended.returncode, ended.stdout + ended.stderr
 
     def _words(self, line: str) -> tuple[Mapping[str, str], list[str]]:
