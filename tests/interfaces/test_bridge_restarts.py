@@ -18,7 +18,6 @@ from tests.forked import run_tandem
 from tests.interfaces.bridging import BridgeProcess, bridge, modern
 from tests.interfaces.broker_process import WatchedBroker, watched_broker
 
-CLIENT = {"name": "test", "version": "1"}
 ERAS = pytest.mark.parametrize("era", [{}, modern()], ids=["sessions", "sessionless"])
 
 
@@ -143,19 +142,6 @@ def home(tmp_path: Path) -> Iterator[dict[str, str]]:
     assert run_tandem(down, tmp_path, os.environ, seconds=60).returncode == 0
 
 
-def test_the_broker_is_started_when_none_runs(home: dict[str, str], tmp_path: Path) -> None:
-    with bridge("--project", "label", folder=tmp_path, **home) as client:
-        answer = client.call("initialize", {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": CLIENT})
-        assert "protocolVersion" in answer["result"], answer
-        propose(client, {})
-        assert client.end() == (0, "")
-    # It outlives the bridge, and the next one finds it.
-    first = json.loads((tmp_path / "data" / "broker.json").read_text())
-    with bridge("--project", "label", folder=tmp_path, **home) as client:
-        assert len(tool(client, {}, "list_reviews")["reviews"]) == 1
-    assert json.loads((tmp_path / "data" / "broker.json").read_text()) == first
-
-
 CLIENT_THAT_ENDS_ITS_CHILDREN = """
 import json, os, psutil, signal, subprocess, sys
 bridge = subprocess.Popen(
@@ -181,7 +167,7 @@ print(bridge.wait(), flush=True)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has neither sessions nor process groups")
-def test_a_broker_that_a_bridge_started_outlives_a_client_that_ends_all_below_it(
+def test_a_broker_that_a_bridge_started_outlives_a_client_that_ends_all_below_it_and_is_started_again_once_killed(
     home: dict[str, str], tmp_path: Path
 ) -> None:
     ended = subprocess.run(
@@ -196,17 +182,16 @@ def test_a_broker_that_a_bridge_started_outlives_a_client_that_ends_all_below_it
     answer, status = ended.stdout.splitlines()
     assert json.loads(answer)["result"]["structuredContent"]["ok"] is True
     assert status == "-9"
-    before = (tmp_path / "data" / "broker.json").read_text()
-    with bridge("--project", "label", folder=tmp_path, **home) as client:
-        assert client.tool("list_reviews")["ok"] is True
-    assert (tmp_path / "data" / "broker.json").read_text() == before
-
-
-def test_a_broker_that_was_killed_is_started_again_by_the_next_call(home: dict[str, str], tmp_path: Path) -> None:
+    first = published(home)
+    # It outlives the bridge, and the next one finds it; killed, it is started again by the next call.
     with bridge("--project", "label", folder=tmp_path, **home) as client:
         review_id = propose(client, {})
-        before = json.loads((tmp_path / "data" / "broker.json").read_text())
-        platforms.kill(platforms.ProcessIdentity(before["pid"], before["started_us"]))
+        assert published(home) == first
+        platforms.kill(platforms.ProcessIdentity(first["pid"], first["started_us"]))
         assert tool(client, {}, "get_review_status", review_id=review_id)["status"] == "pending"
-        after = json.loads((tmp_path / "data" / "broker.json").read_text())
-    assert after["pid"] != before["pid"]
+        assert published(home)["pid"] != first["pid"]
+        assert client.end() == (0, "")
+
+
+def published(home: dict[str, str]) -> dict[str, Any]:
+    return json.loads((Path(home["TANDEM_DATA_DIR"]) / "broker.json").read_text())

@@ -140,7 +140,7 @@ def test_the_broker_is_started_at_login_and_nothing_is_left_when_that_is_taken_b
     assert person.service("remove")["removed"] is False
 
 
-def test_a_broker_that_runs_already_goes_on_and_the_service_stands_back(person: Person) -> None:
+def test_a_broker_that_runs_already_goes_on_and_the_doctor_names_a_program_that_is_gone(person: Person) -> None:
     with running_broker(person.data_dir) as url:
         said = person.run("service", "install", TANDEM_LOG_LEVEL="debug")
         assert "The service does not have this shell's TANDEM_LOG_LEVEL. Put lasting settings" in said.stderr
@@ -153,6 +153,16 @@ def test_a_broker_that_runs_already_goes_on_and_the_service_stands_back(person: 
     # Stopped as the service's installation said, and now it is the service's.
     assert person.service("install")["runs_already"] is False
     assert person.state() == (True, True, True)
+    # The doctor names a service whose program is gone.
+    file = Path(again["file"])
+    found = {one["check"]: one for one in person.run("doctor", "--json").data["findings"]}
+    assert found["service"]["state"] == "ok"
+    file.write_text(file.read_text("utf-8").replace(sys.executable, f"{sys.executable}-gone"), "utf-8")
+    found = {one["check"]: one for one in person.run("doctor", "--json").data["findings"]}
+    assert found["service"]["state"] == "problem"
+    assert f"starts {sys.executable}-gone, which is gone" in found["service"]["message"]
+    assert found["service"]["fix"] == "tandem service install"
+    assert person.service("remove")["stopped"] is True
 
 
 def test_where_systemd_does_not_answer_it_says_what_to_do_and_changes_nothing(person: Person) -> None:
@@ -176,18 +186,6 @@ def test_a_service_that_systemd_refuses_is_taken_back(person: Person) -> None:
     refused = person.run("service", "install", "--json")
     assert refused.envelope["error"]["message"] == f"systemctl --user enable --now {UNIT} failed: Unit {UNIT} is masked"
     assert list(person.home.iterdir()) == []
-
-
-def test_the_doctor_names_a_service_whose_program_is_gone(person: Person) -> None:
-    file = Path(person.service("install")["file"])
-    found = {one["check"]: one for one in person.run("doctor", "--json").data["findings"]}
-    assert found["service"]["state"] == "ok"
-    file.write_text(file.read_text("utf-8").replace(sys.executable, f"{sys.executable}-gone"), "utf-8")
-    found = {one["check"]: one for one in person.run("doctor", "--json").data["findings"]}
-    assert found["service"]["state"] == "problem"
-    assert f"starts {sys.executable}-gone, which is gone" in found["service"]["message"]
-    assert found["service"]["fix"] == "tandem service install"
-    assert person.service("remove")["stopped"] is True
 
 
 def test_systemd_understands_the_unit_whatever_the_folders_are_called(tmp_path: Path) -> None:
