@@ -84,6 +84,7 @@ def test_nothing_is_put_off() -> None:
     unfinished = [
         f"{module.where}:{node.lineno}"
         for module in package_modules()
+        if "NotImplementedError" in module.path.read_text("utf-8")
         for node in ast.walk(module.tree)
         if isinstance(node, ast.Name) and node.id == "NotImplementedError"
     ]

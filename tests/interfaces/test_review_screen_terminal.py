@@ -16,12 +16,11 @@ from pathlib import Path
 import pytest
 
 from tandem.client import TandemClient
-from tests.architecture.pages import Page
 from tests.architecture.source import ROOT
 from tests.commandline import Shell
 from tests.forked import Started, start_tandem
 from tests.sentences.forms import find_command
-from tests.sentences.named import named
+from tests.sentences.named import lines_of, typed_commands
 
 _LOCAL_FLAGS = 3
 _PATIENCE_SECONDS = 90.0
@@ -166,8 +165,8 @@ def test_other_commands_start_without_the_screen_and_the_broker(tmp_path: Path) 
 
 
 def test_what_the_guide_tells_to_type_is_understood() -> None:
-    guide = Page(ROOT / "docs" / "guide" / "terminal.md")
-    told = [list(one.words[1:]) for one in named() if one.place == "typed" and one.where.startswith(guide.where)]
+    lines = lines_of((ROOT / "docs" / "guide" / "terminal.md").read_text("utf-8"))
+    told = [list(one.words[1:]) for _, is_typed, line in lines if is_typed for one in typed_commands("", line)]
     assert ["review"] in told
     for words in told:
         command, left = find_command(["review", "screen", *words[1:]] if words[1:2] != ["screen"] else words)
