@@ -229,20 +229,10 @@ def test_gives_a_verdict(client: Client, place: Place, scratch: Path) -> None:
     assert "long long long" in model.requests()
 
 
-def test_sees_nothing_of_the_users_and_starts_nothing_of_the_repository(
+def test_reads_the_repository_and_what_is_given_and_nothing_else_and_starts_nothing_of_it(
     client: Client, place: Place, scratch: Path
 ) -> None:
     skill = place.workspace / ".codex" / "skills" / "trap" / "SKILL.md"
-    with serving(ScriptedModel([], ANSWER)) as model:
-        run = review(client, room(client, place, scratch, model), PROMPT.format(outside=place.outside, skill=skill))
-    assert run.reply.text is not None, run.finished.stderr_tail.decode()
-    assert place.sprung() == []
-    assert TRAP not in model.requests()
-    assert SECRET not in model.requests()
-    assert "key-of-the-reviewer" not in json.dumps([one.body for one in model.seen])
-
-
-def test_reads_the_repository_and_what_is_given_and_nothing_else(client: Client, place: Place, scratch: Path) -> None:
     before = sorted(place.workspace.rglob("*"))
     inside = [place.workspace / "README.md", place.workspace / "deep" / "README.md", scratch / "given" / "change.diff"]
     outside = [place.outside, Path("/proc/self/environ")]
@@ -253,17 +243,17 @@ def test_reads_the_repository_and_what_is_given_and_nothing_else(client: Client,
     steps = [client.read_step(file) for file in (*inside, *outside)]
     steps += [*client.write_steps(written), *client.write_steps(scratch / "written")]
     with serving(ScriptedModel(steps, ANSWER)) as model:
-        where = room(client, place, scratch, model)
-        run = review(client, where)
+        run = review(client, room(client, place, scratch, model), PROMPT.format(outside=place.outside, skill=skill))
     assert run.reply.text is not None, run.finished.stderr_tail.decode()
+    assert place.sprung() == []
     assert len(model.results) >= len(steps)
     assert "What this project is for." in model.results[0]
     assert "The deep folder." in model.results[1]
     assert "the whole diff" in model.results[2]
     # To read a file of a folder brings no memory of that folder along.
     assert TRAP not in model.requests()
-    assert SECRET not in json.dumps(model.results)
-    assert "key-of-the-reviewer" not in json.dumps(model.results)
+    assert SECRET not in model.requests()
+    assert "key-of-the-reviewer" not in json.dumps([one.body for one in model.seen])
     assert sorted(place.workspace.rglob("*")) == before
     assert not (scratch / "written").exists()
 

@@ -180,48 +180,38 @@ def placed(client: Client, broker: BrokerProcess, tmp_path: Path) -> Place:
     return place
 
 
-def test_a_commit_is_refused_then_approved_then_accepted(place: Place) -> None:
+def test_a_commit_is_refused_then_approved_then_accepted_and_a_context_written_only_as_it_was_approved(
+    place: Place,
+) -> None:
     gated = place.gated
     gated.write({"a.txt": "one\n2\nthree\n"})
     before = gated.head()
     heads: list[str] = []
+    there: list[bool] = []
 
     def approve() -> None:
         heads.append(gated.head())
         gated.git("add", "a.txt")
         gated.approve()
 
-    model = Proposer([place.shell(place.commit)] * 2, {"done": True}, between={1: approve})
+    def approve_context() -> None:
+        there.append((gated.root / CONTEXT).exists())
+        approve_text(gated, CONTEXT, TEXT)
+
+    steps = [*[place.shell(place.commit)] * 2, *[place.write(CONTEXT, TEXT)] * 2]
+    model = Proposer(steps, {"done": True}, between={1: approve, 3: approve_context})
     place.run(model)
-    refused, accepted = model.results
+    assert f"gate is on for the project '{gated.project}'" in model.requests()
+    refused, accepted, unwritten, _ = model.results
     assert "a.txt: no approved round has this content" in refused
     assert OF_THE_GIT_HOOK in refused
     assert heads == [before]
     assert "refused" not in accepted, accepted
     assert gated.head("HEAD^") == before
     assert gated.message().startswith(f"{MESSAGE}\n\nTandem-Review: rv_")
-
-
-def test_a_context_is_written_only_as_it_was_approved(place: Place) -> None:
-    gated = place.gated
-    there: list[bool] = []
-
-    def approve() -> None:
-        there.append((gated.root / CONTEXT).exists())
-        approve_text(gated, CONTEXT, TEXT)
-
-    steps = [place.write(CONTEXT, TEXT), place.write(CONTEXT, TEXT)]
-    model = Proposer(steps, {"done": True}, between={1: approve})
-    place.run(model)
-    assert f"tandem gate context {CONTEXT}" in model.results[0]
+    assert f"tandem gate context {CONTEXT}" in unwritten
     assert there == [False]
     assert (gated.root / CONTEXT).read_text("utf-8") == TEXT
-
-
-def test_a_session_is_told_that_the_gate_is_on(place: Place) -> None:
-    model = ScriptedModel([], {"done": True})
-    place.run(model)
-    assert f"gate is on for the project '{place.gated.project}'" in model.requests()
 
 
 @pytest.mark.client("codex")

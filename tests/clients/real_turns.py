@@ -90,13 +90,18 @@ def worker(request: pytest.FixtureRequest, broker: BrokerProcess, tmp_path: Path
     return Worker(gated, lambda model: run_opencode(gated, home, model), steps)
 
 
-def test_a_turn_ends_while_its_review_is_pending(worker: Worker) -> None:
+def test_a_turn_ends_while_its_review_is_pending_and_the_next_session_hears_of_the_verdict(worker: Worker) -> None:
     model = Turner(worker.steps, {"done": True})
     worker.run(model)
     assert [one["status"] for one in worker.pending] == ["pending"], model.results
     assert GO_ON not in model.requests()
     # One call submits, one ends the turn: none waits.
     assert model.calls == [0, 1]
+    worker.approve()
+    [review] = worker.pending
+    model = Turner(worker.steps[:0], {"done": True})
+    worker.run(model)
+    assert f"{review['review_id']} (Count in digits): approved." in model.requests()
 
 
 def test_a_verdict_before_the_end_of_the_turn_is_gone_on_with_once(worker: Worker) -> None:
@@ -105,12 +110,3 @@ def test_a_verdict_before_the_end_of_the_turn_is_gone_on_with_once(worker: Worke
     assert worker.gated.message().startswith("Count in digits\n\nTandem-Review: rv_"), model.results
     # It submits, ends its turn, is told and commits, ends its turn: were it told twice, there would be one more.
     assert model.calls == [0, 1, 1, 2]
-
-
-def test_the_next_session_hears_of_a_verdict_that_came_meanwhile(worker: Worker) -> None:
-    worker.run(Turner(worker.steps, {"done": True}))
-    worker.approve()
-    [review] = worker.pending
-    model = Turner(worker.steps[:0], {"done": True})
-    worker.run(model)
-    assert f"{review['review_id']} (Count in digits): approved." in model.requests()
