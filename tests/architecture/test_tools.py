@@ -140,10 +140,10 @@ def test_the_guides_install_with_hashes_and_nothing_else() -> None:
     fetching, ours = "install --require-hashes -r requirements.txt", "install --no-deps --no-build-isolation ."
     extras = f"{fetching} -r requirements-extras.txt"
     assert lines == [fetching, ours, extras]
-    for line in (fetching, ours, extras):
-        # With this option pip reads the others, and does nothing.
-        asked = [sys.executable, "-m", "pip", *line.split(), "--help"]
-        assert subprocess.run(asked, check=False, capture_output=True).returncode == 0
+    # Pip's own parser exits where it does not know an option.
+    read = "import sys; from pip._internal.commands import create_command; [create_command('install').parse_args("
+    read += "line.split()[1:]) for line in sys.argv[1:]]"
+    assert subprocess.run([sys.executable, "-c", read, *lines], check=False, capture_output=True).returncode == 0
 
 
 def test_running_needs_nothing_of_what_only_development_or_an_extra_needs() -> None:
