@@ -49,24 +49,21 @@ def waiting_review(project: Checked) -> str:
     return found["reviews"][0]["review_id"]
 
 
-def test_checks_that_have_not_ended_are_listed_after_a_cursor_of_ours_only(project: Checked) -> None:
-    shell = Shell(project.broker.url, project.repo.root)
-    refused = shell.run("checks", "list", "--cursor", "bogus")
-    assert (refused.status, "This is no cursor" in refused.stderr) == (1, True)
-    misused = shell.run("checks", "list", "--wait", "--timeout", "nan")
-    assert (misused.status, "--timeout" in misused.stderr) == (2, True)
-
-
-def test_a_wait_shows_the_checks_and_ends_with_what_failed(project: Checked) -> None:
+def test_a_wait_shows_the_checks_and_ends_with_what_failed_and_they_are_listed_read_and_run_again(
+    project: Checked, tandem: Inside
+) -> None:
     project.have(
         check("unit tests", FAILS),
         check("lint", PASSES),
+        check("docs", PASSES, paths=["docs/**"]),
         check("style", "raise SystemExit(1)", required=False),
         unconfined=True,
     )
     process = begun(project)
     review = waiting_review(project)
-    assert project.statuses(review) == {"unit tests": "failed", "lint": "passed", "style": "failed"}
+    assert project.statuses(review) == {
+        "unit tests": "failed", "lint": "passed", "docs": "skipped", "style": "failed"
+    }  # fmt: skip
     project.approve(review)
     ended = finish(process)
     assert ended.status == 10, ended.stderr
@@ -83,6 +80,32 @@ def test_a_wait_shows_the_checks_and_ends_with_what_failed(project: Checked) -> 
     assert f"tandem checks run {review}" in ended.stdout
     assert "style" not in end
     assert re.search(r"^checks +failed *$", ended.stdout, re.MULTILINE), ended.stdout
+    listed = tandem.run("checks", "list", review)
+    assert listed.status == 0
+    row = next(line for line in listed.stdout.splitlines() if "exit status 3" in line)
+    assert row.split()[:4] == ["unit", "tests", "failed", "required"]
+    assert "The change touches none of its paths." in listed.stdout
+    assert f"tandem checks log {review} 'unit tests'" in listed.stdout
+    assert tandem.run("checks", "list", review, "--wait").status == 10
+    log = tandem.run("checks", "log", review, "unit tests").stdout
+    assert log.startswith("unit tests  failed")
+    assert log.endswith("39\n3 is not \\u001b[31m4\n")
+    again = tandem.run("checks", "run", review, "--checks", "unit tests", "--json").data
+    assert {one["name"]: one["reason"] for one in again["checks"]}["unit tests"] == "It was asked for again."
+    project.ended(review)
+    for command in (("review", "status"), ("review", "show")):
+        shown = tandem.run(*command, review).stdout
+        assert "unit tests" in shown
+        assert "exit status 3" in shown
+    unknown = tandem.run("checks", "log", review, "nothing")
+    assert (unknown.status, "unit tests, lint, docs, style" in unknown.stderr) == (1, True)
+    unknown = tandem.run("checks", "run", review, "--checks", "lin", "--checks", "docs")
+    said = f"There is no check 'lin' in .tandem/checks.toml of the base branch of '{review}'; it has: docs, lint, style"
+    assert (unknown.status, f"{said}, unit tests. Did you mean 'lint'?" in unknown.unwrapped) == (1, True), unknown
+    refused = tandem.run("checks", "list", "--cursor", "bogus")
+    assert (refused.status, "This is no cursor" in refused.stderr) == (1, True)
+    misused = tandem.run("checks", "list", "--wait", "--timeout", "nan")
+    assert (misused.status, "--timeout" in misused.stderr) == (2, True)
 
 
 def test_an_approval_counts_once_the_required_checks_have_passed(
@@ -104,35 +127,6 @@ def test_an_approval_counts_once_the_required_checks_have_passed(
     assert "check 'tests' passed" in ended.stderr
     assert tandem.run("checks", "list", review, "--wait").status == 0
     assert tandem.run("review", "status", review, "--wait").status == 0
-
-
-def test_checks_are_listed_read_and_run_again(project: Checked, tandem: Inside) -> None:
-    project.have(check("tests", FAILS), check("docs", PASSES, paths=["docs/**"]), unconfined=True)
-    project.repo.write("a.txt", "better\n")
-    review = tandem.run("submit", "-m", "Better", "--json").data["review_id"]
-    project.ended(review)
-    listed = tandem.run("checks", "list", review)
-    assert listed.status == 0
-    row = next(line for line in listed.stdout.splitlines() if "exit status 3" in line)
-    assert row.split()[:3] == ["tests", "failed", "required"]
-    assert "The change touches none of its paths." in listed.stdout
-    assert f"tandem checks log {review} tests" in listed.stdout
-    assert tandem.run("checks", "list", review, "--wait").status == 10
-    log = tandem.run("checks", "log", review, "tests").stdout
-    assert log.startswith("tests  failed")
-    assert log.endswith("39\n3 is not \\u001b[31m4\n")
-    again = tandem.run("checks", "run", review, "--checks", "tests", "--json").data
-    assert {one["name"]: one["reason"] for one in again["checks"]}["tests"] == "It was asked for again."
-    project.ended(review)
-    for command in (("review", "status"), ("review", "show")):
-        shown = tandem.run(*command, review).stdout
-        assert "tests" in shown
-        assert "exit status 3" in shown
-    unknown = tandem.run("checks", "log", review, "nothing")
-    assert (unknown.status, "tests, docs" in unknown.stderr) == (1, True)
-    unknown = tandem.run("checks", "run", review, "--checks", "test", "--checks", "docs")
-    said = f"There is no check 'test' in .tandem/checks.toml of the base branch of '{review}'; it has: docs, tests."
-    assert (unknown.status, f"{said} Did you mean 'tests'?" in unknown.unwrapped) == (1, True), unknown.stderr
 
 
 @pytest.mark.parametrize(

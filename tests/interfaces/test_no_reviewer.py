@@ -257,13 +257,20 @@ def paused(pool: Pool) -> Iterator[Callable[[], None]]:
     pool.do("resume_reviewers")
 
 
-def test_an_agents_wait_ends_at_once_where_a_person_paused_the_pool(pool: Pool, paused: Callable[[], None]) -> None:
+def test_an_agents_wait_ends_at_once_where_a_person_paused_the_pool_and_the_page_says_it_too(
+    pool: Pool, paused: Callable[[], None]
+) -> None:
     paused()
     ended = finish(shell(pool).start("submit", "-m", "m", "--wait", "--json", **AGENT))
     assert (ended.status, ended.data["no_reviewer"]["reason"]) == (14, "paused")
     assert "No reviewer comes: The reviewer pool is paused: Ada is on the train (by " in ended.stderr
     assert "tandem reviewers resume" in ended.stderr
     assert "Stop here and tell the person you work for." in ended.stderr
+    page = httpx.get(f"{pool.broker.url}/reviews/{ended.data['review_id']}", timeout=60).text
+    assert "Ada is on the train" in page
+    # Where a terminal has a command, the page has a link.
+    assert "What helps: resume it, or review it." in page
+    assert 'href="/reviewers">Reviewers</a>' in page
 
 
 def test_a_wait_ends_when_the_pool_is_paused_meanwhile(pool: Pool, paused: Callable[[], None]) -> None:
@@ -310,12 +317,3 @@ def test_a_persons_wait_goes_on_as_they_may_review_it_themselves(pool: Pool, pau
     [row] = pool.do("list_reviews", status="pending")["reviews"]
     pool.approve(row["review_id"])
     assert finish(waiting).status == 0
-
-
-def test_the_reviews_page_says_it_too(pool: Pool, paused: Callable[[], None]) -> None:
-    paused()
-    page = httpx.get(f"{pool.broker.url}/reviews/{pool.ask('approve')}", timeout=60).text
-    assert "Ada is on the train" in page
-    # Where a terminal has a command, the page has a link.
-    assert "What helps: resume it, or review it." in page
-    assert 'href="/reviewers">Reviewers</a>' in page
