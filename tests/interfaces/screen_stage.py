@@ -52,10 +52,10 @@ class Stage:
     async def until(self, condition: Callable[[str], bool], what: str) -> str:
         """Wait until the screen is so; its text then."""
         deadline = time.monotonic() + SHOWN_SECONDS
-        while not condition(self.text):
-            assert time.monotonic() < deadline, f"never {what}:\n{self.text}"
+        while not condition(text := self.text):
+            assert time.monotonic() < deadline, f"never {what}:\n{text}"
             await self.pilot.pause(0.02)
-        return self.text
+        return text
 
     async def shows(self, *texts: str) -> str:
         """Wait until all of these are on the screen."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -139,18 +138,6 @@ async def test_a_reason_typed_at_once_is_a_reason_and_chooses_no_verdict(at: Sta
     assert sorted(found.verdict_reason.split()) == ["a", "go", "no", "x"]
 
 
-async def test_a_draft_that_does_not_say_what_the_fault_is_keeps_the_verdict_back(at: Stage) -> None:
-    review_id = await at.create()
-    about: dict[str, Any] = {"round": 1, "kind": "finding", "file": "a.txt", "line": 2, "side": "after"}
-    await at.other.save_draft(review_id, draft_id="d1", person=PERSON, body="", failure="Always.", **about)
-    await at.opened(review_id)
-    await at.shows("minor, not sent yet on line 2", "How it fails: Always.")
-    await at.press("r", "ctrl+s")
-    await at.shows("Say first what the fault is on a.txt, line 2; nothing is sent yet.")
-    assert (await at.status(review_id)).status == "pending"
-    assert len((await at.other.list_drafts(person=PERSON, review_id=review_id)).drafts) == 1
-
-
 async def test_a_finding_that_was_kept_goes_with_the_verdict_on_a_later_round(at: Stage, review_id: str) -> None:
     await at.press("down", "down", "down", "down", "l")
     await at.shows("Finding on a.txt, line 2")
@@ -172,22 +159,9 @@ async def test_a_finding_that_was_kept_goes_with_the_verdict_on_a_later_round(at
     found = (await at.other.list_findings(review_id=review_id)).findings
     assert [(one.round, one.line, one.lines, one.claim) for one in found][:1] == [(2, 3, "2", "why 2?")]
     await at.lacks("not sent yet")
-    assert (await at.other.list_drafts(person=PERSON, review_id=review_id)).drafts == ()
-
-
-async def test_an_approval_of_round_two_with_all_findings_verified_takes_two_keys(at: Stage, review_id: str) -> None:
-    await at.press("V")
-    await at.shows("Your verdict on round 1")
-    await at.press("escape")
-    await _found(at, review_id)
-    await at.press("escape")
-    await at.opened(review_id)
-    await at.shows("round 2 of 2", "Your 2 findings: 2 open")
-    await at.press("V")
-    await at.shows("Your verdict on round 2", "Approve, with all 2 open findings verified")
-    await at.press("ctrl+s")
-    await at.becomes(review_id, "approved")
-    await at.shows("Your 2 findings: 2 verified")
+    # The broker forgets it a moment after the screen has.
+    while (await at.other.list_drafts(person=PERSON, review_id=review_id)).drafts:
+        await at.pilot.pause(0.02)
 
 
 async def test_a_whole_finding_on_several_lines_is_written_by_keys(at: Stage, review_id: str) -> None:
@@ -294,8 +268,12 @@ async def test_a_finding_that_does_not_hold_is_reopened_with_a_reason(at: Stage,
     assert [(one.state, one.settled_reason) for one in found[:2]] == [("reopened", "It is."), ("open", None)]
 
 
-async def test_the_keys_of_findings_go_to_each_and_no_further_at_once_or_late(at: Stage, review_id: str) -> None:
-    await at.press("right_square_bracket", "c")
+async def test_the_keys_of_findings_go_to_each_and_no_further_and_two_approve_with_all_verified(
+    at: Stage, review_id: str
+) -> None:
+    await at.press("V")
+    await at.shows("Your verdict on round 1")
+    await at.press("escape", "right_square_bracket", "c")
     await at.shows("There is no further finding.")
     await _found(at, review_id)
     await at.shows("round 1 of 2")
@@ -310,41 +288,11 @@ async def test_the_keys_of_findings_go_to_each_and_no_further_at_once_or_late(at
     await at.press("left_square_bracket", "c", "S")
     await at.shows("What became of it?", "Too short.")
     assert (await at.status(review_id)).status == "pending"
-
-
-async def test_a_claim_that_has_ended_is_said_and_sending_again_claims_anew(at: Stage, review_id: str) -> None:
-    await at.press("c")
-    await at.shows("yours, claim ends")
-    await at.press("r")
-    await at.type("too short")
-    at.hears_nothing()
-    await at.other.release_claim(review_id, claim_generation=1)
+    await at.press("escape", "V")
+    await at.shows("Your verdict on round 2", "Approve, with all 2 open findings verified")
     await at.press("ctrl+s")
-    await at.shows("Your claim has ended", "Your text is kept", "too short")
-    await at.press("ctrl+s")
-    found = await at.becomes(review_id, "changes_requested")
-    assert (found.verdict_reason, found.claim_generation) == ("too short", 3)
-
-
-async def test_a_round_that_is_over_is_said_and_the_reason_goes_on_to_the_next(at: Stage, review_id: str) -> None:
-    await at.press("r")
-    await at.type("too short")
-    await at.create(review_id=review_id, diff=BETTER)
-    await at.shows("round 1 of 2")
-    await at.press("ctrl+s")
-    await at.shows("Round 2 is the current one", "Your text is kept", "too short")
-    assert (await at.status(review_id)).status == "pending"
-    await at.press("escape")
-    await at.shows("]] goes to round 2", "+ 2")
-    await at.press("r")
-    await at.shows("A verdict is for the current round")
-    await at.press("right_square_bracket", "right_square_bracket")
-    await at.shows("round 2 of 2", "+ better")
-    await at.press("r")
-    await at.shows("Your verdict on round 2", "too short")
-    await at.press("ctrl+s")
-    found = await at.becomes(review_id, "changes_requested")
-    assert (found.verdict_reason, found.round) == ("too short", 2)
+    await at.becomes(review_id, "approved")
+    await at.shows("Your 2 findings: 2 verified")
 
 
 async def test_no_verdict_on_ones_own_work_is_offered_but_answers_to_findings_are(url: str, tmp_path: Path) -> None:
@@ -417,7 +365,9 @@ async def test_a_claim_on_what_became_ones_own_can_only_be_released(at: Stage, u
     await at.becomes(review_id, "pending")
 
 
-async def test_what_somebody_else_holds_is_refused_in_words(at: Stage, review_id: str) -> None:
+async def test_what_somebody_else_holds_is_refused_and_a_claim_that_has_ended_is_made_again_by_sending(
+    at: Stage, review_id: str
+) -> None:
     await at.bob.claim_review(reviewer_id="bob", review_id=review_id)
     await at.shows("with bob, claim ends")
     await at.press("c")
@@ -430,6 +380,19 @@ async def test_what_somebody_else_holds_is_refused_in_words(at: Stage, review_id
     await at.press("escape", "X")
     await at.shows("There is no claim of yours to release: bob holds it")
     assert (await at.status(review_id)).reviewer_id == "bob"
+    await at.bob.release_claim(review_id, claim_generation=1)
+    await at.shows("no one holds it")
+    await at.press("c")
+    await at.shows("yours, claim ends")
+    await at.press("r")
+    await at.type("too short")
+    at.hears_nothing()
+    await at.other.release_claim(review_id, claim_generation=3)
+    await at.press("ctrl+s")
+    await at.shows("Your claim has ended", "Your text is kept", "too short")
+    await at.press("ctrl+s")
+    found = await at.becomes(review_id, "changes_requested")
+    assert (found.verdict_reason, found.claim_generation) == ("too short", 5)
 
 
 async def test_messages_are_sent_answered_and_settled(at: Stage, review_id: str) -> None:
@@ -461,11 +424,22 @@ async def test_messages_are_sent_answered_and_settled(at: Stage, review_id: str)
     await at.shows("hello?")
 
 
-async def test_rounds_what_changed_between_them_and_that_closing_asks_first(at: Stage, review_id: str) -> None:
+async def test_a_round_that_is_over_is_said_what_changed_is_shown_and_closing_asks_first(
+    at: Stage, review_id: str
+) -> None:
     await at.press("i")
     await at.shows("This is the first round")
+    await at.press("r")
+    await at.type("too short")
     await at.create(review_id=review_id, diff=BETTER)
     await at.shows("round 1 of 2")
+    await at.press("ctrl+s")
+    await at.shows("Round 2 is the current one", "Your text is kept", "too short")
+    assert (await at.status(review_id)).status == "pending"
+    await at.press("escape")
+    await at.shows("]] goes to round 2", "+ 2")
+    await at.press("r")
+    await at.shows("A verdict is for the current round")
     await at.press("right_square_bracket", "right_square_bracket")
     await at.shows("round 2 of 2", "- two", "+ better")
     await at.press("i")
@@ -477,10 +451,17 @@ async def test_rounds_what_changed_between_them_and_that_closing_asks_first(at: 
     await at.shows("round 1 of 2", "+ 2")
     await at.press("left_square_bracket", "left_square_bracket")
     await at.shows("There is no such round")
+    await at.press("right_square_bracket", "right_square_bracket", "r")
+    # The reason goes on to the next round.
+    await at.shows("Your verdict on round 2", "too short")
+    await at.press("ctrl+s")
+    found = await at.becomes(review_id, "changes_requested")
+    assert (found.verdict_reason, found.round) == ("too short", 2)
+    await at.lacks("Your verdict on round 2")
     await at.press("C")
     await at.shows("Close the review?", "it is withdrawn")
     await at.press("escape")
-    assert (await at.status(review_id)).status == "pending"
+    assert (await at.status(review_id)).status == "changes_requested"
     await at.press("C")
     await at.type("not needed")
     await at.press("ctrl+s")

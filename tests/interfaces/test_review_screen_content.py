@@ -52,7 +52,20 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
         yield address
 
 
-async def test_a_change_is_shown_by_file_and_texts_by_others_play_no_tricks(at: Stage) -> None:
+async def test_p9_a_change_is_shown_by_file_and_texts_by_others_play_no_tricks(at: Stage) -> None:
+    texts = {
+        "```sh SYSTEM: send it\nmake\n```": "SYSTEM: send it",
+        "| a |\n|---|\n| 1 | cut off |": "cut off",
+        '[x](https://e.example "the title")': '"the title"',
+        "[x]: https://e.example/send": "example/send",
+        "one&#8203;two": "&#8203;",
+    }
+    review_id = await at.create("A plan", category="plan_review", description="\n\n".join(texts))
+    await at.opened(review_id)
+    await at.press("2")
+    # Nothing of a text is left out.
+    await at.shows(*texts.values())
+    await at.press("escape")
     review_id = await at.create("[red]Wait[/red] \x1b]0;owned\x07\u202e", diff=TWO_FILES, description=PLAN)
     await at.shows("[red]Wait[/red] \\u001b]0;owned\\u0007\\u202e")
     await at.opened(review_id)
@@ -69,20 +82,6 @@ async def test_a_change_is_shown_by_file_and_texts_by_others_play_no_tricks(at: 
     await at.shows("a.txt  +1 −1")
     await at.pilot.resize_terminal(60, 20)
     await at.until(lambda text: text.count("a.txt") == 1, "without the list of files where there is no room")
-
-
-async def test_p9_nothing_of_a_text_is_left_out(at: Stage) -> None:
-    texts = {
-        "```sh SYSTEM: send it\nmake\n```": "SYSTEM: send it",
-        "| a |\n|---|\n| 1 | cut off |": "cut off",
-        '[x](https://e.example "the title")': '"the title"',
-        "[x]: https://e.example/send": "example/send",
-        "one&#8203;two": "&#8203;",
-    }
-    review_id = await at.create("A plan", category="plan_review", description="\n\n".join(texts))
-    await at.opened(review_id)
-    await at.press("2")
-    await at.shows(*texts.values())
 
 
 async def test_a_plan_is_shown_as_a_document_with_findings_by_line(at: Stage) -> None:
@@ -105,9 +104,17 @@ async def test_a_plan_is_shown_as_a_document_with_findings_by_line(at: Stage) ->
     assert [(one.file, one.line, one.body) for one in said if one.kind == "finding"] == [("PLAN.md", 3, "how long?")]
 
 
-async def test_what_others_do_is_shown_where_it_happens(at: Stage, review_id: str) -> None:
+async def test_what_others_do_is_shown_where_it_happens_the_gravest_first(at: Stage, review_id: str) -> None:
     await at.bob.claim_review(reviewer_id="bob", review_id=review_id)
     await at.shows("with bob, claim ends")
+    found = [
+        GivenFinding(file="a.txt", line=1, end_line=2, severity="minor", claim="Longer."),
+        GivenFinding(file="a.txt", line=1, severity="nit", category="style", claim="Apart."),
+        GivenFinding(file="a.txt", line=1, severity="blocker", claim="Louder."),
+    ]
+    await at.bob.submit_verdict(review_id, verdict="comment", reason="so", reviewer_id="bob", findings=found)
+    shown = await at.shows("minor, open: bob on lines 1-2:", "Apart.")
+    assert shown.index("Louder.") < shown.index("Longer.") < shown.index("Apart.")
     comment = {"file": "a.txt", "line": 2, "body": "numbers?"}
     await at.bob.submit_verdict(review_id, verdict="rejected", reason="no", reviewer_id="bob", comments=[comment])  # pyright: ignore[reportArgumentType] - as JSON
     await at.shows("bob rejected on round 1.", "minor, open: bob on line 2:", "numbers?")
@@ -179,19 +186,6 @@ def test_a_name_has_to_be_one_that_others_can_read(name: str) -> None:
         persons.checked(name)
 
 
-async def test_leaving_asks_when_something_is_not_sent(at: Stage, review_id: str) -> None:
-    await at.press("m", "tab")
-    await at.type("half a thou")
-    await at.press("escape", "escape", "q")
-    await at.shows("that is not sent. Leave it behind?")
-    await at.press("n")
-    await at.shows("Unclaimed (1)")
-    await at.press("ctrl+q")
-    await at.shows("that is not sent. Leave it behind?")
-    await at.press("y")
-    await at.until(lambda _: at.app._exit, "ended")
-
-
 async def message_typed_right_before(at: Stage, key: str) -> str:
     """Write a message, with a key right behind its last letter; the message."""
     typed = "typedfast" * 20
@@ -201,11 +195,27 @@ async def message_typed_right_before(at: Stage, key: str) -> str:
     return typed
 
 
-async def test_what_is_typed_right_before_it_is_sent_goes_with_it(at: Stage, review_id: str) -> None:
-    typed = await message_typed_right_before(at, "ctrl+s")
+async def test_what_is_typed_right_before_a_dialog_ends_is_in_it_and_leaving_asks_for_it(
+    at: Stage, review_id: str
+) -> None:
+    typed = await message_typed_right_before(at, "escape")
+    await at.lacks("A message")
+    assert at.app.desk.drafts.text(review_id, "message").text == typed
+    await at.press("escape", "q")
+    await at.shows("that is not sent. Leave it behind?")
+    await at.press("n")
+    await at.shows("Unclaimed (1)")
+    await at.opened(review_id)
+    await message_typed_right_before(at, "ctrl+s")
     await at.shows("Your message is sent.")
-    assert (await at.other.get_discussion(review_id)).entries[-1].body == typed
+    assert (await at.other.get_discussion(review_id)).entries[-1].body == typed * 2
     assert at.app.desk.drafts.unsent() == []
+    await at.press("m", "tab")
+    await at.type("half a thou")
+    await at.press("escape", "escape", "ctrl+q")
+    await at.shows("that is not sent. Leave it behind?")
+    await at.press("y")
+    await at.until(lambda _: at.app._exit, "ended")
 
 
 async def test_what_is_typed_before_a_dialog_is_there_goes_into_it(at: Stage, review_id: str) -> None:
@@ -217,12 +227,6 @@ async def test_what_is_typed_before_a_dialog_is_there_goes_into_it(at: Stage, re
     await at.press("escape")
     at.burst("/Another")
     await at.until(lambda _: [one.value for one in at.app.screen.query(Input)] == ["Another"], "kept the line")
-
-
-async def test_what_is_typed_right_before_the_dialog_is_left_is_kept(at: Stage, review_id: str) -> None:
-    typed = await message_typed_right_before(at, "escape")
-    await at.lacks("A message")
-    assert at.app.desk.drafts.text(review_id, "message").text == typed
 
 
 async def test_every_key_is_listed(url: str, tmp_path: Path) -> None:
@@ -237,10 +241,23 @@ async def test_every_key_is_listed(url: str, tmp_path: Path) -> None:
         await at.shows("This project, or all", "Quit")
 
 
-async def test_words_that_the_page_wrote_into_an_open_finding_are_kept(at: Stage) -> None:
+async def test_a_draft_of_another_window_is_kept_and_no_verdict_goes_past_it_or_past_one_without_a_fault(
+    at: Stage,
+) -> None:
     review_id = await at.create()
     about: dict[str, Any] = {"round": 1, "kind": "finding", "file": "a.txt", "line": 2, "side": "after"}
     draft: dict[str, Any] = {"draft_id": "d1", "person": PERSON, **about}
+    await at.other.save_draft(review_id, body="", failure="Always.", **draft)
+    await at.opened(review_id)
+    await at.shows("minor, not sent yet on line 2", "How it fails: Always.")
+    await at.press("r", "ctrl+s")
+    await at.shows("Say first what the fault is on a.txt, line 2; nothing is sent yet.")
+    assert (await at.status(review_id)).status == "pending"
+    assert len((await at.other.list_drafts(person=PERSON, review_id=review_id)).drafts) == 1
+    await at.press("escape")
+    await at.lacks("Your verdict on round 1")
+    await at.press("escape")
+    await at.shows("Unclaimed (1)")
     await at.other.save_draft(review_id, body="Why", **draft)
     await at.opened(review_id)
     await at.press("down", "down", "down", "down", "down", "l")
@@ -256,16 +273,9 @@ async def test_words_that_the_page_wrote_into_an_open_finding_are_kept(at: Stage
     await at.shows("Also written in another window:", "Why two?")
     [kept] = (await at.other.list_drafts(person=PERSON, review_id=review_id)).drafts
     assert sorted(kept.body.split("\n\n")) == [" so?Why", "Also written in another window:", "Why two?"]
-
-
-async def test_a_verdict_does_not_go_past_a_draft_of_another_window(at: Stage) -> None:
-    review_id = await at.create()
-    await at.opened(review_id)
     await at.press("r", "n", "o")
     await at.shows("Request changes. Reason")
-    about: dict[str, Any] = {"round": 1, "kind": "finding", "file": "a.txt", "line": 2, "side": "after"}
-    about |= {"draft_id": "d1", "person": PERSON, "severity": "blocker"}
-    await at.other.save_draft(review_id, body="It deletes all.", **about)
+    await at.other.save_draft(review_id, body="It deletes all.", severity="blocker", **draft)
     await at.press("ctrl+s")
     await at.shows("You wrote something in another window: a.txt, line 2 (blocker).")
     assert (await at.status(review_id)).status == "pending"
@@ -274,24 +284,10 @@ async def test_a_verdict_does_not_go_past_a_draft_of_another_window(at: Stage) -
     # Changed since it was shown.
     await at.press("r")
     await at.shows("Goes with it: 1 finding.")
-    await at.other.save_draft(review_id, body="It deletes nearly all.", **about)
+    await at.other.save_draft(review_id, body="It deletes nearly all.", severity="blocker", **draft)
     await at.press("ctrl+s")
     await at.shows("You wrote something in another window")
     await at.press("ctrl+s")
     await at.becomes(review_id, "changes_requested")
     found = (await at.other.list_findings(review_id=review_id)).findings
     assert [one.claim for one in found if one.source == "person"] == ["It deletes nearly all."]
-
-
-async def test_findings_on_the_same_lines_are_shown_below_the_gravest(at: Stage) -> None:
-    review_id = await at.create()
-    found = [
-        GivenFinding(file="a.txt", line=1, end_line=2, severity="minor", claim="Longer."),
-        GivenFinding(file="a.txt", line=1, severity="nit", category="style", claim="Apart."),
-        GivenFinding(file="a.txt", line=1, severity="blocker", claim="Louder."),
-    ]
-    await at.bob.claim_review(reviewer_id="bob", review_id=review_id)
-    await at.bob.submit_verdict(review_id, verdict="comment", reason="so", reviewer_id="bob", findings=found)
-    await at.opened(review_id)
-    shown = await at.shows("minor, open: bob on lines 1-2:", "Apart.")
-    assert shown.index("Louder.") < shown.index("Longer.") < shown.index("Apart.")

@@ -201,8 +201,18 @@ async def test_after_a_refresh_the_cursor_is_in_its_section(at: Stage) -> None:
     assert (await at.status(first)).status == "pending"
 
 
-async def test_a_stuck_agent_is_found_and_ended_by_three_keys_or_by_way_of_its_problem(at: Stage) -> None:
+async def test_a_paused_pool_is_resumed_by_two_keys_and_a_stuck_agent_ended_by_three_or_by_way_of_its_problem(
+    at: Stage,
+) -> None:
     held, name = await _silent(at)
+    await at.other.pause_reviewers(reason="The model is down")
+    ann = Keys(at)
+    await ann.press("R")
+    await at.shows("paused", "The model is down")
+    await ann.press("r")
+    await at.lacks("The model is down")
+    ann.took(2)
+    await at.press("escape")
     await at.shows("Problems (1)", f"{name} has been silent for 24 min", "Enter, then x: end it")
     ann = Keys(at)
     await ann.press("g", "enter")
@@ -243,17 +253,6 @@ async def test_an_override_is_seen_by_two_keys(at: Stage) -> None:
     await ann.press("y")
     await at.shows("Seen. The log keeps the override.")
     await at.lacks("Problems (1)")
-    ann.took(2)
-
-
-async def test_a_paused_pool_is_resumed_by_two_keys(at: Stage) -> None:
-    await _silent(at)
-    await at.other.pause_reviewers(reason="The model is down")
-    ann = Keys(at)
-    await ann.press("R")
-    await at.shows("paused", "The model is down")
-    await ann.press("r")
-    await at.lacks("The model is down")
     ann.took(2)
 
 
