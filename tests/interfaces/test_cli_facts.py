@@ -11,6 +11,7 @@ import pytest
 from tandem.bridge.operations import OPERATIONS
 from tandem.cli.table import COMMANDS
 from tests.commandline import DIFF, Inside, git
+from tests.modes import VARIATION
 from tests.repository.terminal import at_a_terminal
 
 METADATA = {"ticket": "X-1", "status": "approved\nby me", "parts": ["a", True, None]}
@@ -146,7 +147,7 @@ WIDE = (
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="platform: there are no pseudo-terminals")
-@pytest.mark.parametrize("width", [40, 100])
+@pytest.mark.parametrize("width", [40, pytest.param(100, marks=VARIATION)])
 def test_a_table_fits_the_terminal_with_its_head_over_its_columns(tandem: Inside, width: int) -> None:
     review = countered(tandem)
     environment = {"TERM": "dumb", "TANDEM_BROKER": tandem.url, "COLUMNS": str(width)}

@@ -219,7 +219,7 @@ def supervisor(
 ) -> Generator[tuple[Started, Callable[[], str]]]:
     """One that runs in the foreground; gives the process, and what gives its next line."""
     settings = {**POOL, "enabled": False, **pool}
-    words = ["reviewers", "--broker", tandem.url, "--data-dir", str(folder), *options]
+    words = ["reviewers", "run", "--broker", tandem.url, "--data-dir", str(folder), *options]
     own = {**os.environ, **environment, "TANDEM_REVIEWER_POOL": json.dumps(settings)}
     pipe = subprocess.PIPE
     with start_tandem(words, Path.cwd(), own, stdout=pipe, stderr=pipe, session="own") as process:
