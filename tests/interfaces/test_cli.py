@@ -17,62 +17,6 @@ from tandem.cli.tree import TREE
 from tandem.client import TandemClient
 from tests.commandline import DIFF, Inside, Shell, finish, git, repository, running_broker
 
-
-def test_a_review_from_creation_to_closing(tandem: Inside) -> None:
-    review_id = tandem.created("--phase", "03")
-    assert review_id in tandem.run("review", "list", "--status", "pending").stdout
-    claimed = tandem.run("review", "claim", "--reviewer-id", "rita")
-    assert (claimed.status, review_id in claimed.stdout) == (0, True)
-    renewed = tandem.run("review", "renew", review_id, "--claim-generation", "1", "--json")
-    assert renewed.data["claim_generation"] == 1
-    tandem.run("review", "release", review_id, "--claim-generation", "1", "--reason", "later")
-    tandem.run("review", "claim", review_id, "--reviewer-id", "rita")
-    asked = tandem.run(
-        "review", "message", review_id, "--sender-role", "reviewer", "--reviewer-id", "rita", "--body", "why?"
-    )
-    assert asked.status == 0
-    tandem.run("review", "message", review_id, "--sender-role", "proposer", "--body", "because")
-    discussion = tandem.run("review", "discussion", review_id).stdout
-    assert discussion.index("why?") < discussion.index("because")
-    better = DIFF.replace("+2", "+two and a half")
-    given = tandem.run(
-        "review", "verdict", review_id, "--verdict", "changes_requested", "--reviewer-id", "rita",
-        "--reason", "not quite", "--counter-patch", better, "--comments",
-        '[{"file": "a.txt", "line": 2, "body": "here"}]', "--json",
-    ).data  # fmt: skip
-    shown = tandem.run("review", "proposal", review_id).stdout
-    assert "+two and a half" in shown
-    accepted = tandem.run(
-        "review", "patch", "accept", review_id, given["counter_patch_id"], "--json", "--agent", "the-proposer"
-    ).data
-    assert accepted["round"] == 2
-    assert "+two and a half" in tandem.run("review", "proposal", review_id, "--since-round", "1").stdout
-    tandem.run("review", "claim", review_id, "--reviewer-id", "rita")
-    tandem.run("review", "verdict", review_id, "--verdict", "approve", "--reviewer-id", "rita")
-    assert "approved" in tandem.run("review", "status", review_id).stdout
-    closed = tandem.run("review", "close", review_id)
-    assert closed.stdout == f"review   {review_id}\nstatus   closed\noutcome  approved\n"
-    timeline = tandem.run("review", "timeline", review_id).stdout
-    assert timeline.index("review_created") < timeline.index("counter_patch_accepted") < timeline.index("review_closed")
-    assert review_id in tandem.run("review", "feed").stdout
-    assert "50%" in tandem.run("review", "stats").stdout
-    assert "verdict_submitted" in tandem.run("audit", "log", "--kind", "verdict_submitted").stdout
-
-
-def test_declining_a_counter_patch(tandem: Inside) -> None:
-    review_id = tandem.created()
-    tandem.run("review", "claim", review_id, "--reviewer-id", "rita")
-    given = tandem.run(
-        "review", "verdict", review_id, "--verdict", "request_changes", "--reviewer-id", "rita", "--reason", "r",
-        "--counter-patch", DIFF.replace("+2", "+3"), "--json",
-    ).data  # fmt: skip
-    patch_id = given["counter_patch_id"]
-    declined = tandem.run(
-        "review", "patch", "reject", "--review-id", review_id, "--counter-patch-id", patch_id, "--json"
-    )
-    assert declined.data["round"] == 1
-
-
 READS = {
     "get_review_status": ("review", "status"),
     "get_proposal": ("review", "proposal"),
@@ -316,10 +260,6 @@ def test_output_that_has_no_room_is_told_without_a_traceback(tandem: Inside, tmp
 def test_a_name_that_was_typed_stays_as_it_is_in_a_refusal(tandem: Inside) -> None:
     refused = tandem.run("review", "list", "--project", "list_reviews").refusal
     assert "There is no project 'list_reviews'" in refused
-
-
-def test_the_version_is_printed(tmp_path: Path) -> None:
-    assert Shell("", tmp_path).run("--version").stdout.startswith("tandem ")
 
 
 def test_the_gate_takes_raw_changes_as_they_are(tandem: Inside) -> None:
