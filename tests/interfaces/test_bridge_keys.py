@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
-from tests.forked import run_tandem
 from tests.interfaces.bridging import Peer, Reply, Request, bridge, enveloped, modern, peer
 
 KEY = "psk_of-the-environment"
@@ -136,23 +133,3 @@ def test_a_call_without_any_key_is_told_where_to_put_one(broker: Peer, tmp_path:
     assert error["code"] == "CONFIG_INVALID"
     assert "TANDEM_PSK" in error["message"]
     assert broker.requests.empty()
-
-
-def test_a_broker_that_the_bridge_starts_does_not_inherit_the_key(tmp_path: Path) -> None:
-    home = {
-        "TANDEM_DATA_DIR": str(tmp_path / "data"),
-        "TANDEM_CONFIG_DIR": str(tmp_path / "config"),
-        "TANDEM_PORT": "0",
-    }
-    secrets = {"TANDEM_PSK": KEY, "TANDEM_SESSION_TOKEN": "sess_1", "TANDEM_LOCK_TOKEN": "lock_1"}
-    try:
-        with bridge("--project", "label", folder=tmp_path, **home, **secrets) as client:
-            # A broker answers: no role has a key yet.
-            assert client.tool("session_open", role="gemini")["error"]["details"]["missing"] == ["gemini", "codex"]
-        pid = json.loads((tmp_path / "data" / "broker.json").read_text("utf-8"))["pid"]
-        inherited = psutil.Process(pid).environ()
-        assert inherited["TANDEM_DATA_DIR"] == home["TANDEM_DATA_DIR"]
-        assert secrets.keys().isdisjoint(inherited)
-    finally:
-        down = ["down", "--data-dir", home["TANDEM_DATA_DIR"]]
-        assert run_tandem(down, tmp_path, os.environ, seconds=60).returncode == 0

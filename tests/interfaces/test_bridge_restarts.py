@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from tandem.core import platforms
@@ -128,6 +129,8 @@ def home(tmp_path: Path) -> Iterator[dict[str, str]]:
     assert run_tandem(down, tmp_path, os.environ, seconds=60).returncode == 0
 
 
+SECRETS = {"TANDEM_PSK": "ab" * 20, "TANDEM_SESSION_TOKEN": "sess_1", "TANDEM_LOCK_TOKEN": "lock_1"}
+"""Of a client, and not of the broker that its bridge starts."""
 CLIENT_THAT_ENDS_ITS_CHILDREN = """
 import json, os, psutil, signal, subprocess, sys
 bridge = subprocess.Popen(
@@ -159,7 +162,7 @@ def test_a_broker_that_a_bridge_started_outlives_a_client_that_ends_all_below_it
     ended = subprocess.run(
         [sys.executable, "-c", CLIENT_THAT_ENDS_ITS_CHILDREN],
         cwd=tmp_path,
-        env={**os.environ, **home},
+        env={**os.environ, **home, **SECRETS},
         capture_output=True,
         text=True,
         check=True,
@@ -169,6 +172,9 @@ def test_a_broker_that_a_bridge_started_outlives_a_client_that_ends_all_below_it
     assert json.loads(answer)["result"]["structuredContent"]["ok"] is True
     assert status == "-9"
     first = published(home)
+    inherited = psutil.Process(first["pid"]).environ()
+    assert inherited["TANDEM_DATA_DIR"] == home["TANDEM_DATA_DIR"]
+    assert SECRETS.keys().isdisjoint(inherited)
     # It outlives the bridge, and the next one finds it; killed, it is started again by the next call.
     with bridge("--project", "label", folder=tmp_path, **home) as client:
         review_id = propose(client, {})
