@@ -297,7 +297,8 @@ def test_a_second_supervisor_on_a_folder_is_refused_and_one_on_its_copy_is_anoth
             told_until("runs reviewers", copied_line)
             pools = {pool["supervisor_id"] for pool in broker_pools(alone)} - before
             assert len(pools) == 2
-            started = [alone.run("reviewers", "spawn", "--json") for _ in range(2 * CAP)]
+            # More than one pool may have.
+            started = [alone.run("reviewers", "spawn", "--json") for _ in range(CAP + 1)]
             assert [one.status for one in started] == [0] * len(started)
             assert pools <= {one["supervisor_id"] for one in running(alone)}
             for process in (first, second):
