@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Generator, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from tests.broker import BrokerProcess, start_broker
 from tests.downloads import needing
 from tests.pages.accessibility import assert_accessible
 from tests.pages.guarded import Guarded
+from tests.pages.plain import Plain
 from tests.pages.windows import Kept, Windows
 from tools.browser import BrowserError, find
 
@@ -37,7 +38,7 @@ FLAGS = (
     "--host-resolver-rules=MAP *.rebound.test 127.0.0.1",
 )
 
-Shot = Callable[[Page, str], Path]
+Shot = Callable[[Page, str], None]
 Check = Callable[..., None]
 OpenWindows = Callable[[str], AbstractContextManager[Windows]]
 
@@ -62,7 +63,7 @@ def driven() -> Iterator[Driven]:
     with sync_playwright() as playwright:
         # Playwright leaves its sandbox off, which root could not use; nothing but our own pages is shown.
         started = playwright.chromium.launch(executable_path=program, args=FLAGS)
-        found = Driven(started, asyncio.get_running_loop(), {})
+        found = Driven(started, asyncio.get_running_loop(), Kept())
         _let_go()
         yield found
         _take(found)
@@ -147,19 +148,35 @@ def page(windows: Windows) -> Page:
 
 
 @pytest.fixture
+def open_plain(broker: BrokerProcess) -> Iterator[Callable[..., Plain]]:
+    """Opens browsers without scripts on the shared broker, of Ada's or of somebody else's."""
+    with ExitStack() as stack:
+
+        def opened(person: str | None = "ada") -> Plain:
+            return stack.enter_context(Plain(broker.url, person))
+
+        yield opened
+
+
+@pytest.fixture
+def plain(open_plain: Callable[..., Plain]) -> Plain:
+    """The browser of Ada's without scripts."""
+    return open_plain()
+
+
+@pytest.fixture
 def axe() -> Check:
     """Holds a page against WCAG 2.2 AA: see `assert_accessible`."""
     return assert_accessible
 
 
 @pytest.fixture
-def shot() -> Shot:
-    """Keeps a picture of a page for people, and as output of CI."""
+def shot(pytestconfig: pytest.Config) -> Shot:
+    """Keeps a picture of a page for people, if every mode runs: nothing is checked by it."""
 
-    def take(page: Page, name: str) -> Path:
-        SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-        path = SCREENSHOTS / f"{name}.png"
-        page.screenshot(path=path)
-        return path
+    def take(page: Page, name: str) -> None:
+        if pytestconfig.getoption("every_mode"):
+            SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+            page.screenshot(path=SCREENSHOTS / f"{name}.png")
 
     return take

@@ -12,6 +12,7 @@ from playwright.sync_api import Page, Route, expect
 
 from tests.acceptance.reviewing import Desk
 from tests.broker import StartBroker, fresh_project
+from tests.modes import VARIATION
 from tests.pages.conftest import OpenWindows
 from tests.pages.windows import Windows
 
@@ -95,7 +96,7 @@ def test_windows_of_one_browser_share_one_connection_and_the_next_takes_over(
             expect(page.get_by_role("region", name="Unclaimed")).to_contain_text("Seen by the rest")
 
 
-@pytest.mark.parametrize("path", ["/", "/statistics"])
+@pytest.mark.parametrize("path", ["/", pytest.param("/statistics", marks=VARIATION)])
 def test_p6_what_happens_before_a_page_listens_is_on_it(windows: Windows, shop: Desk, path: str):
     shop.put_up(intent="Was there")
     page = windows.open()

@@ -65,7 +65,9 @@ def test_the_login_page_is_accessible_and_fits(doors: Windows, axe: Check, shot:
     in_both_themes_and_widths(page, "login", axe, shot)
     write(page, "Access token", "tdm_no", "Log in")
     expect(page.get_by_role("alert").first).to_contain_text("knows no such access token")
-    in_both_themes_and_widths(page, "login-refused", axe, shot)
+    axe(page, "main")
+    assert_fits(page)
+    shot(page, "login-refused")
 
 
 def in_both_themes_and_widths(page: Page, name: str, axe: Check, shot: Shot) -> None:
@@ -82,26 +84,19 @@ def in_both_themes_and_widths(page: Page, name: str, axe: Check, shot: Shot) -> 
     page.emulate_media(color_scheme="light")
 
 
-@pytest.mark.parametrize("javascript", [True, False])
-def test_a_token_logs_in_and_leads_back(doors: Windows, guarded: Guarded, ada: Issued, javascript: bool) -> None:
-    page = entered(doors, guarded, ada, "/queue?status=closed&sort=newest", javascript=javascript)
+def test_a_token_logs_in_and_leads_back(doors: Windows, guarded: Guarded, ada: Issued, axe: Check, shot: Shot) -> None:
+    page = entered(doors, guarded, ada, "/queue?status=closed&sort=newest")
     expect(page.get_by_role("heading", name="Queue")).to_be_visible()
     page.get_by_role("link", name="ada").click()
     facts = page.get_by_role("region", name="Logged in")
     expect(facts).to_contain_text("proposer, reviewer, operator")
     expect(facts).to_contain_text("all")
     expect(page.get_by_label("Name")).to_have_count(0)
+    in_both_themes_and_widths(page, "you", axe, shot)
     page.get_by_role("button", name="Log out").click()
     expect(page).to_have_url(re.compile("/login$"))
     page.goto("/")
     expect(page.get_by_role("heading", name="Log in")).to_be_visible()
-
-
-def test_you_is_accessible_and_fits_when_somebody_is_logged_in(
-    doors: Windows, guarded: Guarded, ada: Issued, axe: Check, shot: Shot
-) -> None:
-    page = entered(doors, guarded, ada, "/you")
-    in_both_themes_and_widths(page, "you", axe, shot)
 
 
 def test_nothing_but_the_login_is_open(stranger: httpx.Client) -> None:
@@ -264,7 +259,7 @@ def test_the_owner_logs_in_by_a_link_and_is_asked_for_a_name_once(
     expect(page).to_have_url(re.compile(r"//[0-9a-f]{32}\.localhost:\d+/you"))
     expect(page.get_by_role("region", name="Logged in")).to_contain_text("the owner of this broker")
     page.get_by_label("Name").fill("Grace Hopper")
-    axe(page)
+    axe(page, "main")
     shot(page, "you-owner")
     page.get_by_role("button", name="Go on").click()
     expect(page.get_by_role("heading", name="Needs you")).to_be_visible()

@@ -160,32 +160,22 @@ def test_a_page_hears_nothing_of_another_project(guarded: Guarded, two: Two) -> 
         assert SECRET not in told
 
 
-def test_a_page_whose_token_is_revoked_goes_to_the_login_and_comes_back(doors: Windows, guarded: Guarded) -> None:
-    doors.allow("status of 401")
-    issued = guarded.issue("grace")
-    page = entered(doors, guarded, issued, "/queue?status=closed")
-    second = page.context.new_page()
-    second.goto("/activity")
-    for one in (page, second):
-        expect(one.locator("#live")).to_have_text("live")
-    guarded.revoke(issued)
-    for one in (page, second):
-        expect(one.get_by_role("heading", name="Log in")).to_be_visible()
-        expect(one.locator("main")).to_contain_text("You are not logged in any more")
-    write(page, "Access token", guarded.issue("grace").token, "Log in")
-    expect(page).to_have_url(re.compile(r"/queue\?status=closed$"))
-
-
-def test_what_was_being_written_when_the_token_was_revoked_is_there_after_the_next_login(
+def test_a_page_whose_token_is_revoked_goes_to_the_login_and_comes_back_with_what_was_written(
     doors: Windows, guarded: Guarded
 ) -> None:
     doors.allow("status of 401")
     issued = guarded.issue("grace")
     review = guarded.put_up(proposer_id="claude-7")
     page = entered(doors, guarded, issued, f"/reviews/{review}")
-    expect(page.locator("#live")).to_have_text("live")
+    second = page.context.new_page()
+    second.goto("/activity")
+    for one in (page, second):
+        expect(one.locator("#live")).to_have_text("live")
     page.locator("#message-body").fill("A thought that took an hour.")
     guarded.revoke(issued)
+    for one in (page, second):
+        expect(one.get_by_role("heading", name="Log in")).to_be_visible()
+        expect(one.locator("main")).to_contain_text("You are not logged in any more")
     write(page, "Access token", guarded.issue("grace").token, "Log in")
     expect(page).to_have_url(re.compile(f"/reviews/{review}$"))
     expect(page.locator("#message-body")).to_have_value("A thought that took an hour.")

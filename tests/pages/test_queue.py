@@ -11,6 +11,7 @@ from tests.acceptance.reviewing import Desk, edited
 from tests.broker import StartBroker, fresh_project
 from tests.git.sandbox import Sandbox
 from tests.pages.conftest import Check, OpenWindows, Shot
+from tests.pages.plain import Plain
 from tests.pages.windows import Windows, write
 
 
@@ -70,16 +71,12 @@ def test_several_are_closed_at_once_and_each_tells_what_came_of_it(windows: Wind
     assert "approve" not in page.get_by_role("main").get_by_role("button").all_inner_texts()
 
 
-def test_closing_nothing_says_so_and_keeps_the_reason(windows: Windows, shop: Desk):
-    windows.allow("status of 400")
-    page = windows.open(javascript=False)
+def test_closing_nothing_says_so_and_keeps_the_reason(plain: Plain, shop: Desk):
     shop.put_up(intent="Not closed")
-    page.goto(f"/queue?project={shop.project}")
-    page.get_by_text("Close several").click()
-    write(page, "Reason", "Not needed any more", "Close the chosen ones")
-    expect(page.get_by_role("alert")).to_contain_text("Tick the reviews")
-    expect(page.get_by_label("Reason")).to_have_value("Not needed any more")
-    expect(page.get_by_role("link", name="Not closed")).to_be_visible()
+    plain.goto(f"/queue?project={shop.project}").fill("Reason", "Not needed any more").press("Close the chosen ones")
+    assert "Tick the reviews" in plain.text()
+    assert (plain.status, plain.value("Reason")) == (400, "Not needed any more")
+    assert "Not closed" in plain.text("a")
 
 
 def test_a_filter_that_cannot_be_is_refused_in_words(windows: Windows, shop: Desk):

@@ -12,6 +12,7 @@ from tests.acceptance.finding import MAJOR
 from tests.acceptance.pooling import Steward
 from tests.acceptance.reviewing import OTHER, PROPOSER, AgentDesk, Desk, edited
 from tests.git.sandbox import Sandbox
+from tests.modes import VARIATION
 from tests.pages.changes import held, line, long_edited, shown, staged, with_long_file
 from tests.pages.windows import Windows
 
@@ -65,7 +66,7 @@ def test_it_tells_of_commits_and_of_rounds_without_agreement(page: Page, shop: D
     expect(bar).not_to_contain_text("Last verdict")
 
 
-@pytest.mark.parametrize("reviewer", ["codex/7", "rita"])
+@pytest.mark.parametrize("reviewer", ["codex/7", pytest.param("rita", marks=VARIATION)])
 def test_where_a_person_decides_it_waits_for_them_alone(page: Page, shop: Desk, reviewer: str) -> None:
     review = shop.put_up()
     with Desk(shop.url, shop.project, agent=reviewer) as desk:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from playwright.sync_api import Locator, Page, expect
 
 from tests.acceptance.reviewing import PROPOSER, Desk, edited
 from tests.git.sandbox import Sandbox
 from tests.pages.changes import held
 from tests.pages.conftest import Check, Shot
+from tests.pages.plain import Plain
 from tests.pages.windows import Windows, write
 
 WHY = "This is how I would write it."
@@ -209,18 +212,12 @@ def test_without_a_repository_the_diff_is_edited(page: Page, desk: Desk, windows
     assert desk.do("get_proposal", review_id=review)["counter_patch"]["diff"] == edited(text="best")
 
 
-def test_without_a_script(shop: Desk, windows: Windows) -> None:
+def test_without_a_script(shop: Desk, open_plain: Callable[..., Plain]) -> None:
     review = shop.put_up(diff=edited())
-    page = windows.open(javascript=False, at=f"/reviews/{review}/edit")
-    page.get_by_role("button", name="Claim").click()
-    content(page, "a.txt").fill(lines((2, "best")))
-    write(page, "Why", WHY, "Show the result", exact=True)
-    expect(page.get_by_text("It applies.")).to_be_visible()
-    expect(page.get_by_label("Why", exact=True)).to_have_value(WHY)
-    page.get_by_role("button", name="Offer it as a comment").click()
-    expect(page.locator("#acts").get_by_text("A counter-patch by ada")).to_be_visible()
-    page.goto(f"/reviews/{review}")
-    own = windows.open(PROPOSER, javascript=False, at=f"/reviews/{review}")
-    own.get_by_role("button", name="Accept the counter-patch").click()
-    expect(own.get_by_text("Round 2", exact=False).first).to_be_visible()
+    page = open_plain().goto(f"/reviews/{review}/edit").press("Claim")
+    page.fill("Content of a.txt", lines((2, "best"))).fill("Why", WHY).press("Show the result")
+    assert ("It applies." in page.text(), page.value("Why")) == (True, WHY)
+    assert "A counter-patch by ada" in page.press("Offer it as a comment").text("#acts")
+    own = open_plain(PROPOSER).goto(f"/reviews/{review}")
+    assert "Round 2" in own.press("Accept the counter-patch").text()
     assert shop.status(review)["round"] == 2

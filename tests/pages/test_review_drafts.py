@@ -10,6 +10,7 @@ from playwright.sync_api import Locator, Page, Route, expect
 from tests.acceptance.reviewing import PROPOSER, Desk, edited
 from tests.acceptance.staffed import until
 from tests.git.sandbox import Sandbox, new_file
+from tests.modes import VARIATION
 from tests.pages.changes import held, keeps, line, shown, staged
 from tests.pages.conftest import Check
 from tests.pages.windows import Windows, write
@@ -138,7 +139,7 @@ def test_a_severity_alone_is_nothing_written(page: Page, shop: Desk) -> None:
     assert drafts(shop, review) == []
 
 
-@pytest.mark.parametrize("is_revised", [False, True], ids=["claim lost", "revised"])
+@pytest.mark.parametrize("is_revised", [pytest.param(False, marks=VARIATION), True], ids=["claim lost", "revised"])
 def test_a_finding_for_a_verdict_is_a_draft_once_the_claim_is_over(page: Page, shop: Desk, is_revised: bool) -> None:
     review = held(page, shop)
     line(page, 2).click()
@@ -201,25 +202,22 @@ def test_what_is_typed_just_before_the_page_is_left_is_kept(page: Page, shop: De
     expect(other.locator("table.diff .pending-comment")).to_contain_text("In a hurry")
 
 
-@pytest.mark.parametrize(
-    ("label", "kind", "kept"), [("Your verdict on round 1", "verdict", "reason"), ("Message as", "message", "body")]
-)
-def test_forms_come_back_in_another_browser_marked(
-    page: Page, shop: Desk, windows: Windows, label: str, kind: str, kept: str
-) -> None:
+def test_forms_come_back_in_another_browser_marked(page: Page, shop: Desk, windows: Windows) -> None:
     review = held(page, shop)
-    typed(page, "Half a thought", label)
-    assert drafts(shop, review) == [(kind, "Half a thought")]
+    forms = {"Your verdict on round 1": ("reason", "Comment"), "Message as": ("body", "Send the message")}
+    for label in forms:
+        typed(page, f"Half a thought: {label}", label)
+    assert sorted(kind for kind, _ in drafts(shop, review)) == ["message", "verdict"]
     other = windows.open("ada", at=f"/reviews/{review}")
-    field = other.get_by_label(label)
-    expect(field).to_have_value("Half a thought")
-    expect(other.locator(f"form:has([name={kept}]) > label[data-told=draft]")).to_be_visible()
-    button = "Comment" if kind == "verdict" else "Send the message"
-    other.get_by_role("button", name=button, exact=True).click()
-    expect(other.locator("#stream").get_by_text("Half a thought")).to_be_visible()
+    for label, (kept, button) in forms.items():
+        expect(other.get_by_label(label)).to_have_value(f"Half a thought: {label}")
+        expect(other.locator(f"form:has([name={kept}]) > label[data-told=draft]")).to_be_visible()
+        other.get_by_role("button", name=button, exact=True).click()
+        expect(other.locator("#stream").get_by_text(f"Half a thought: {label}")).to_be_visible()
     until(lambda: not drafts(shop, review), "no draft is left")
     looked_at(page)
-    expect(page.get_by_label(label)).to_have_value("")
+    for label in forms:
+        expect(page.get_by_label(label)).to_have_value("")
 
 
 def test_an_approval_elsewhere_and_a_new_round_strand_no_draft(page: Page, shop: Desk) -> None:
@@ -438,16 +436,10 @@ def test_words_of_two_browsers_in_one_draft_are_all_kept(page: Page, shop: Desk,
     again = (page.locator("table.diff") if label == EDITOR else page.locator("#main")).get_by_label(label)
     expect(again).to_have_value("Why?")
     assert [body for _, body in drafts(shop, review)] == ["Why?"]
-
-
-@pytest.mark.parametrize("label", [EDITOR, "Message as the reviewer"])
-def test_words_of_another_browser_stay_when_this_one_sends_its_own(
-    page: Page, shop: Desk, windows: Windows, label: str
-) -> None:
-    review, other = in_two(page, shop, windows, label)
+    # Nor does one that is sent take along what the other typed meanwhile.
     typed(other, "Why so?", label)
     # At once: a draft that is saved in between is joined with that of the other window, and sent as one.
-    page.get_by_label(label).evaluate(FILL_AND_SEND, "Why two?")
+    again.evaluate(FILL_AND_SEND, "Why two?")
     expect(page.locator("table.diff .thread, #stream .entry").get_by_text("Why two?").first).to_be_visible()
     looked_at(page)
     looked_at(other)
@@ -459,7 +451,7 @@ def test_words_of_another_browser_stay_when_this_one_sends_its_own(
     assert [body for _, body in drafts(shop, review)] == ["Why so?"]
 
 
-def test_what_is_sent_while_an_older_state_of_it_is_being_saved_takes_no_words_of_another_browser_along(
+def test_what_is_sent_or_typed_while_a_draft_is_not_saved_yet_leaves_the_words_of_another_browser(
     page: Page, shop: Desk, windows: Windows
 ) -> None:
     label = "Message as the reviewer"
@@ -483,13 +475,9 @@ def test_what_is_sent_while_an_older_state_of_it_is_being_saved_takes_no_words_o
     expect(page.get_by_label(label)).to_have_value(re.compile("Why so[?]$"))
     [(_, kept)] = drafts(shop, review)
     assert kept.endswith("Why so?")
-
-
-def test_what_was_typed_while_the_broker_was_away_is_joined_with_what_another_browser_wrote(
-    page: Page, shop: Desk, windows: Windows
-) -> None:
+    page.unroute("**/drafts")
+    # What is typed while the broker is away is joined with what the other browser wrote.
     label = "Your verdict on round 1"
-    review, other = in_two(page, shop, windows, label)
     windows.allow("/drafts", "Failed to fetch", "ERR_")
     page.route("**/drafts", lambda route: route.abort())
     page.get_by_label(label).fill("Why two?")
@@ -501,7 +489,7 @@ def test_what_was_typed_while_the_broker_was_away_is_joined_with_what_another_br
     looked_at(page)
     both = "Why two?\n\nAlso written in another window:\n\nWhy so?"
     expect(page.get_by_label(label)).to_have_value(both)
-    until(lambda: drafts(shop, review) == [("verdict", both)], "both are kept")
+    until(lambda: ("verdict", both) in drafts(shop, review), "both are kept")
 
 
 def test_other_fields_of_a_finding_that_two_browsers_write_are_kept(page: Page, shop: Desk, windows: Windows) -> None:
@@ -545,25 +533,20 @@ def test_a_question_from_the_side_and_its_answer(page: Page, shop: Desk, windows
     expect(page.locator(f"#entry-{question['id']}").get_by_text("Answered")).to_be_visible()
     after = shop.status(review)
     assert (after["question_id"], after["turn"], after["status"]) == (None, "reviewer", "claimed")
+    # To speak in the proposer's place is behind a menu.
+    expect(page.get_by_label(f"Message for {PROPOSER}")).to_be_hidden()
+    page.get_by_text(f"Speak for {PROPOSER}").click()
+    expect(page.get_by_text("take the proposer's turn")).to_be_visible()
+    write(page, f"Message for {PROPOSER}", "It is tested.", f"Send for {PROPOSER}")
+    expect(page.locator("#stream .entry").get_by_text("It is tested.")).to_be_visible()
+    said = shop.discussion(review)[-1]
+    assert (said["kind"], said["sender_role"], said["author"]) == ("message", "proposer", "ada")
 
 
 def test_after_a_question_about_an_unclaimed_review_the_next_step_is_to_claim_it(page: Page, shop: Desk) -> None:
     page.goto(f"/reviews/{shop.put_up(diff=edited())}")
     write(page, f"Ask {PROPOSER}", "Is it tested?", "Ask")
     expect(page.get_by_text("Sent. No one has claimed this yet: claim it to go on.")).to_be_visible()
-
-
-def test_to_speak_in_the_proposers_place_is_behind_a_menu(page: Page, shop: Desk) -> None:
-    review = shop.put_up(diff=edited())
-    shop.claim(review, "rita")
-    page.goto(f"/reviews/{review}")
-    expect(page.get_by_label(f"Message for {PROPOSER}")).to_be_hidden()
-    page.get_by_text(f"Speak for {PROPOSER}").click()
-    expect(page.get_by_text("take the proposer's turn")).to_be_visible()
-    write(page, f"Message for {PROPOSER}", "It is tested.", f"Send for {PROPOSER}")
-    expect(page.locator("#stream .entry").get_by_text("It is tested.")).to_be_visible()
-    [said] = shop.discussion(review)
-    assert (said["kind"], said["sender_role"], said["author"]) == ("message", "proposer", "ada")
 
 
 def test_who_closes_a_window_is_asked_as_long_as_the_broker_does_not_have_what_is_typed(

@@ -14,6 +14,7 @@ from tests.broker import BrokerProcess, StartBroker, fresh_project
 from tests.git.sandbox import Sandbox, new_file
 from tests.pages.changes import every_kind, held, line, many_files, shown, staged
 from tests.pages.conftest import Check, OpenWindows
+from tests.pages.plain import Plain
 from tests.pages.test_live import GONE
 from tests.pages.windows import Windows, write
 
@@ -29,7 +30,7 @@ def test_viewed_files_are_folded_in_every_window(page: Page, shop: Desk, repo: S
         expect(window.get_by_text("1 of 6 viewed")).to_be_visible()
         expect(window.get_by_role("checkbox", name="a.txt")).to_be_checked()
         expect(window.locator('.file[data-path="a.txt"] table')).to_be_hidden()
-    axe(page)
+    axe(page, "#change")
     # It is still so when the page is opened again; the file can be looked at all the same.
     other.reload()
     expect(other.get_by_role("checkbox", name="a.txt")).to_be_checked()
@@ -69,41 +70,10 @@ def test_viewed_by_keyboard_and_in_another_browser(windows: Windows, shop: Desk,
     expect(other.get_by_text("1 of 6 viewed")).to_be_visible()
 
 
-def test_files_that_come_into_view_while_the_broker_is_away_are_loaded_when_it_is_back(
-    start_broker: StartBroker, browser_windows: OpenWindows, repo: Sandbox
-) -> None:
-    broker = start_broker()
-    with Desk(broker.url, fresh_project()) as desk, browser_windows(broker.url) as windows:
-        windows.allow(GONE, "Failed to fetch")
-        desk.register(repo.root)
-        page = windows.open()
-        shown(page, desk, diff=many_files(repo, 30))
-        fold = page.get_by_role("button", name="Lines of src/part_2/module_29.py")
-        last = page.locator(".file").last
-        expect(fold).to_have_attribute("aria-expanded", "true")
-        expect(page.locator("#live")).to_have_text("live")
-        broker.kill()
-        expect(page.locator("#live")).to_have_text("offline")
-        page.keyboard.press("End")
-        expect(last).to_contain_text("Not loaded: the broker did not answer. Its lines come when it is back.")
-        broker.start()
-        expect(last.locator("table.diff")).to_be_visible()
-        expect(page.get_by_text("Not loaded")).to_have_count(0)
-        # It names its action, before and after.
-        expect(fold).to_have_attribute("aria-expanded", "true")
-        fold.click()
-        expect(last.locator("table.diff")).to_be_hidden()
-        expect(fold).to_have_attribute("aria-expanded", "false")
-
-
-def test_viewed_without_scripts(windows: Windows, shop: Desk) -> None:
-    page = windows.open(javascript=False)
-    shown(page, shop)
-    page.get_by_role("checkbox", name="a.txt").click()
-    expect(page.get_by_role("checkbox", name="a.txt")).to_be_checked()
-    expect(page.locator("table.diff")).to_have_count(0)
-    page.get_by_role("link", name="lines of a.txt").click()
-    expect(page.locator("table.diff")).to_be_visible()
+def test_viewed_without_scripts(plain: Plain, shop: Desk) -> None:
+    plain.goto(f"/reviews/{shop.put_up(diff=edited())}").press("Viewed a.txt")
+    assert plain.all("table.diff") == []
+    assert plain.follow("lines of a.txt").all("table.diff")
 
 
 def test_a_long_file_goes_on_where_it_was_cut(page: Page, shop: Desk, repo: Sandbox) -> None:
@@ -132,7 +102,7 @@ def test_exports_are_downloads(page: Page, broker: BrokerProcess, shop: Desk) ->
     assert httpx.get(f"{broker.url}/reviews/{review}/export.exe").status_code == httpx.codes.NOT_FOUND
 
 
-FILES = 50
+FILES = 30
 CHANGED = 20
 """Lines that are replaced in each."""
 LOADED_SECONDS = 60
@@ -151,30 +121,52 @@ _SCROLL = """
 """
 
 
-def test_a_page_of_many_files_is_accessible_and_those_scrolled_past_fast_get_their_lines(
-    page: Page, shop: Desk, repo: Sandbox, axe: Check
+def test_of_many_files_those_scrolled_past_fast_or_while_the_broker_is_away_get_their_lines(
+    start_broker: StartBroker, browser_windows: OpenWindows, repo: Sandbox, axe: Check
 ) -> None:
-    shown(page, shop, diff=many_files(repo, FILES, CHANGED))
-    files = page.locator(".file")
-    expect(files).to_have_count(FILES)
-    expect(files.first.locator("table")).to_be_visible()
-    expect(files.last.locator("table")).to_have_count(0)
-    axe(page)
-    # In the order of the tree, which leads to each of them.
-    expect(files.last).to_have_attribute("data-path", "src/part_4/module_49.py")
-    page.locator("#file-tree").get_by_role("link", name="module_25.py").click()
-    expect(page.locator('.file[data-path$="module_25.py"] table')).to_be_visible()
-    expect(files.last.locator("table")).to_have_count(0)
-    page.keyboard.press("Home")  # who scrolls is not led to the file any more
-    page.evaluate("scrollTo({top: 0, behavior: 'instant'})")
-    page.evaluate(_SCROLL)
-    expect(page.locator(".file a[data-load]")).to_have_count(0, timeout=LOADED_SECONDS * 1000)
-    expect(page.locator(".file.loading")).to_have_count(0)
-    expect(page.locator(".file > .file-body table.diff")).to_have_count(FILES)
-    # Each its own lines, and whole.
-    expect(page.locator(".file tr.added")).to_have_count(FILES * CHANGED)
-    wrong = "els => els.filter((el) => el.querySelector('table').dataset.path !== el.dataset.path).length"
-    assert files.evaluate_all(wrong) == 0
+    broker = start_broker()
+    with Desk(broker.url, fresh_project()) as desk, browser_windows(broker.url) as windows:
+        windows.allow(GONE, "Failed to fetch")
+        desk.register(repo.root)
+        page = windows.open()
+        shown(page, desk, diff=many_files(repo, FILES, CHANGED))
+        files = page.locator(".file")
+        last = files.last
+        expect(files).to_have_count(FILES)
+        expect(files.first.locator("table")).to_be_visible()
+        expect(last.locator("table")).to_have_count(0)
+        axe(page)
+        fold = page.get_by_role("button", name="Lines of src/part_2/module_29.py")
+        expect(fold).to_have_attribute("aria-expanded", "true")
+        expect(page.locator("#live")).to_have_text("live")
+        broker.kill()
+        expect(page.locator("#live")).to_have_text("offline")
+        page.keyboard.press("End")
+        expect(last).to_contain_text("Not loaded: the broker did not answer. Its lines come when it is back.")
+        broker.start()
+        expect(last.locator("table.diff")).to_be_visible()
+        expect(page.get_by_text("Not loaded")).to_have_count(0)
+        # It names its action, before and after.
+        expect(fold).to_have_attribute("aria-expanded", "true")
+        fold.click()
+        expect(last.locator("table.diff")).to_be_hidden()
+        expect(fold).to_have_attribute("aria-expanded", "false")
+        fold.click()
+        # In the order of the tree, which leads to each of them.
+        expect(last).to_have_attribute("data-path", "src/part_2/module_29.py")
+        page.locator("#file-tree").get_by_role("link", name="module_15.py").click()
+        expect(page.locator('.file[data-path$="module_15.py"] table')).to_be_visible()
+        expect(page.locator('.file[data-path$="module_22.py"] table')).to_have_count(0)
+        page.keyboard.press("Home")  # who scrolls is not led to the file any more
+        page.evaluate("scrollTo({top: 0, behavior: 'instant'})")
+        page.evaluate(_SCROLL)
+        expect(page.locator(".file a[data-load]")).to_have_count(0, timeout=LOADED_SECONDS * 1000)
+        expect(page.locator(".file.loading")).to_have_count(0)
+        expect(page.locator(".file > .file-body table.diff")).to_have_count(FILES)
+        # Each its own lines, and whole.
+        expect(page.locator(".file tr.added")).to_have_count(FILES * CHANGED)
+        wrong = "els => els.filter((el) => el.querySelector('table').dataset.path !== el.dataset.path).length"
+        assert files.evaluate_all(wrong) == 0
 
 
 def test_p12_a_page_lists_some_of_very_many_files_and_leads_to_the_others(page: Page, shop: Desk) -> None:
@@ -198,7 +190,7 @@ def test_p12_a_page_lists_some_of_very_many_files_and_leads_to_the_others(page: 
 
 
 def test_the_lines_of_a_file_that_was_only_moved_are_opened_also_below_a_long_change(
-    page: Page, shop: Desk, repo: Sandbox, windows: Windows
+    page: Page, shop: Desk, repo: Sandbox, plain: Plain
 ) -> None:
     for name in ("moved.txt", "run.sh"):
         repo.write(name, "".join(f"{name} {number}\n" for number in range(1, 31)))
@@ -227,7 +219,5 @@ def test_the_lines_of_a_file_that_was_only_moved_are_opened_also_below_a_long_ch
     head.get_by_role("link", name="Show what follows").click()
     expect(head.locator("tr.line")).to_have_count(30)
     # Without scripts on a page of its own.
-    plain = windows.open(javascript=False, at=f"/reviews/{review}")
-    plain.get_by_role("link", name="Show the unchanged lines of to.txt").click()
-    plain.get_by_role("link", name="Show what follows").click()
-    expect(plain.locator("tr.line")).to_have_count(30)
+    plain.goto(f"/reviews/{review}").follow("Show the unchanged lines of to.txt").follow("Show what follows")
+    assert len(plain.all("tr.line")) == 30

@@ -11,9 +11,11 @@ from playwright.sync_api import Page, Route, expect
 from tests.acceptance.reviewing import PROPOSER, Desk, edited
 from tests.acceptance.staffed import until
 from tests.git.sandbox import Sandbox, new_file
+from tests.modes import VARIATION
 from tests.pages.changes import held, keeps, line, shown, staged
 from tests.pages.conftest import Check, Shot
 from tests.pages.counting import Actions
+from tests.pages.plain import Plain
 from tests.pages.windows import Windows, write
 
 MAJOR = {"file": "a.txt", "line": 2, "severity": "major", "claim": "It is *better*, not best."}
@@ -71,7 +73,7 @@ def test_an_approval_over_open_findings_shows_them_and_keeps_what_was_typed(
     page.get_by_role("button", name="Approve", exact=True).click()
     expect(page.get_by_text("Open findings keep the approval back.")).to_be_visible()
     expect(page.get_by_label("Your verdict on round 1")).to_have_value("Good enough.")
-    axe(page)
+    axe(page, "#acts")
     shot(page, "review-open-findings")
     chosen = page.get_by_label("It is *better*, not best.")
     chosen.select_option("Verified")
@@ -140,7 +142,7 @@ def test_findings_of_several_on_the_same_lines_stand_together(page: Page, shop: 
     expect(thread.nth(1)).to_contain_text("a.txt:2–3")
     both.get_by_role("link").last.click()
     expect(page.locator(".finding:focus")).to_contain_text("Odd.")
-    axe(page)
+    axe(page, "main")
     shot(page, "review-findings-together")
 
 
@@ -181,14 +183,12 @@ def test_suggestions_become_a_counter_patch(page: Page, shop: Desk) -> None:
     assert "+good\n" in shop.discussion(review)[-1]["diff"]
 
 
-def test_settling_works_without_a_script(shop: Desk, windows: Windows) -> None:
+def test_settling_works_without_a_script(shop: Desk, plain: Plain) -> None:
     review = shop.put_up(diff=edited())
     shop.verdict(review, "comment", shop.claim(review, "ada"), findings=[MAJOR, MINOR])
-    page = windows.open(javascript=False, at=f"/reviews/{review}")
-    page.locator("table.diff .finding", has_text="Odd.").get_by_role("button", name="Verified").click()
-    expect(page.get_by_role("heading", name="Your 2 findings: 1 verified, 1 open")).to_be_visible()
-    page.get_by_role("button", name="Approve, all verified").click()
-    expect(page.locator("#acts").get_by_text("Approved by ada")).to_be_visible()
+    plain.goto(f"/reviews/{review}").press("Verified", within="table.diff .finding", told="Odd.")
+    assert "Your 2 findings: 1 verified, 1 open" in plain.text()
+    assert "Approved by ada" in plain.press("Approve, all verified").text("#acts")
     assert [one["state"] for one in found(shop, review)] == ["verified", "verified"]
 
 
@@ -234,7 +234,7 @@ def test_a_whole_finding_is_written_at_a_line(page: Page, shop: Desk, windows: W
     expect(suggestion).to_have_value("better\nline 3")
     shot(page, "review-finding-whole")
     page.evaluate("window.scrollTo(0, 0)")  # an element below the head is no target
-    axe(page)
+    axe(page, "#change")
     # Everything of it is in another window, too, and comes back after the page is loaded again.
     with keeps(page, "best\nline three", field="suggestion"):
         suggestion.fill("best\nline three")
@@ -266,7 +266,7 @@ def test_a_finding_on_a_whole_file_is_written_at_its_head(page: Page, shop: Desk
     with keeps(page, "It belongs elsewhere."):
         editor.fill("It belongs elsewhere.")
     assert page.locator("[data-comment-form] [name=end_line], [data-comment-form] [name=suggestion]").count() == 0
-    axe(page)
+    axe(page, "#change")
     page.get_by_role("button", name="Add to the verdict").press("Enter")
     expect(button).to_be_focused()
     # A newer round has it at the head of the file, too.
@@ -346,50 +346,37 @@ def test_a_suggestion_is_sent_only_if_it_changes_the_lines(page: Page, shop: Des
     assert [one["suggestion"] for one in found(shop, review)] == [None, ""]
 
 
-def test_a_whole_finding_is_written_without_a_script(shop: Desk, windows: Windows) -> None:
+def test_a_whole_finding_is_written_without_a_script(shop: Desk, plain: Plain) -> None:
     review = shop.put_up(diff=edited())
     shop.claim(review, "ada")
-    page = windows.open(javascript=False, at=f"/reviews/{review}/files/0/comment?after=2")
-    page.get_by_label("Finding").fill("Odd.")
-    page.get_by_text("More", exact=True).click()
-    page.get_by_label("Category").fill("style")
-    expect(page.get_by_label("Suggest a change")).to_have_value("better")
-    page.get_by_label("Suggest a change").fill("best\nof all")
-    page.get_by_label("To line").fill("3")
-    page.get_by_role("button", name="Send the finding").click()
-    expect(page.locator("table.diff .thread").get_by_text("of all")).to_be_visible()
-    line(page, 4).click()
-    page.get_by_label("Finding").fill("Fine.")
-    page.get_by_role("button", name="Send the finding").click()
-    expect(page.locator("table.diff .thread").get_by_text("Fine.")).to_be_visible()
-    whole, plain = found(shop, review)
-    assert (whole["end_line"], whole["category"], whole["suggestion"]) == (3, "style", "best\nof all")
-    assert (plain["end_line"], plain["category"], plain["suggestion"], plain["pre_existing"]) == (
-        None,
-        None,
-        None,
-        False,
-    )
+    plain.goto(f"/reviews/{review}/files/0/comment?after=2")
+    assert plain.value("Suggest a change") == "better"
+    for label, text in (("Category", "style"), ("Suggest a change", "best\nof all"), ("To line", "3")):
+        plain.fill(label, text)
+    assert "of all" in plain.fill("Finding", "Odd.").press("Send the finding").text("table.diff .thread")
+    assert "Fine." in plain.at(4).fill("Finding", "Fine.").press("Send the finding").text("table.diff .thread")
+    names = ("end_line", "category", "suggestion", "pre_existing")
+    assert [[one[name] for name in names] for one in found(shop, review)] == [
+        [3, "style", "best\nof all", False],
+        [None, None, None, False],
+    ]
 
 
 @pytest.mark.parametrize("under", ["", "/files/0/comment?after=2"], ids=["verdict", "line"])
 def test_without_a_script_a_finding_that_does_not_say_what_the_fault_is_comes_back(
-    shop: Desk, windows: Windows, under: str
+    shop: Desk, plain: Plain, under: str
 ) -> None:
-    windows.allow("status of 400")
     review = shop.put_up(diff=edited())
     shop.claim(review, "ada")
-    page = windows.open(javascript=False, at=f"/reviews/{review}{under}")
-    page.get_by_text("More", exact=True).click()
-    page.get_by_label("How it fails").fill("On every call.")
-    page.get_by_role("button", name="Send the finding" if under else "Approve", exact=True).click()
-    expect(page.get_by_role("alert")).to_contain_text("Say first what the fault is; nothing is sent yet.")
-    expect(page.get_by_role("textbox", name="Finding", exact=True)).to_be_focused()
-    expect(page.get_by_label("How it fails")).to_have_value("On every call.")
+    plain.goto(f"/reviews/{review}{under}").fill("How it fails", "On every call.")
+    plain.press("Send the finding" if under else "Approve")
+    assert "Say first what the fault is; nothing is sent yet." in plain.text()
+    assert (plain.status, plain.value("How it fails")) == (400, "On every call.")
+    assert plain.focus == plain.field("Finding")
     assert (found(shop, review), shop.status(review)["status"]) == ([], "claimed")
 
 
-@pytest.mark.parametrize("button", ["Add to the verdict", "Send now"])
+@pytest.mark.parametrize("button", ["Add to the verdict", pytest.param("Send now", marks=VARIATION)])
 def test_the_redraw_after_the_claim_leaves_what_is_typed_alone(
     page: Page, shop: Desk, repo: Sandbox, button: str
 ) -> None:

@@ -9,10 +9,11 @@ from playwright.sync_api import Page, expect
 
 from tests.acceptance.reviewing import Desk
 from tests.git.sandbox import Sandbox
+from tests.modes import VARIATION
 from tests.pages.changes import held, line, long_edited, many_files, shown, staged, with_long_file
 from tests.pages.conftest import Check, Shot
+from tests.pages.plain import Plain
 from tests.pages.test_live import held as held_requests
-from tests.pages.windows import Windows
 
 
 def indented(repo: Sandbox) -> str:
@@ -27,7 +28,7 @@ def indented(repo: Sandbox) -> str:
 
 
 def test_p9_whitespace_that_is_hidden_is_told_of_where_one_reads_and_where_one_approves(
-    page: Page, shop: Desk, repo: Sandbox, windows: Windows, axe: Check, shot: Shot
+    page: Page, shop: Desk, repo: Sandbox, plain: Plain, axe: Check, shot: Shot
 ) -> None:
     review = held(page, shop, diff=indented(repo))
     expect(page.locator("tr.added")).to_have_count(22)
@@ -36,7 +37,7 @@ def test_p9_whitespace_that_is_hidden_is_told_of_where_one_reads_and_where_one_a
     expect(page.locator("#change")).to_contain_text("only whitespace differs are hidden: 20 here. An approval covers")
     expect(page.locator('.file[data-path="b.py"]')).to_contain_text("1 line hidden: only whitespace differs")
     expect(page.locator(".remarks")).to_contain_text("20 changed lines hidden on this page")
-    axe(page)
+    axe(page, "#acts")
     shot(page, "review-whitespace-off")
     # So also when the page is brought up to date, and when a script is not there to do anything.
     shop.say(review, "proposer", "Look at line 5.")
@@ -45,10 +46,9 @@ def test_p9_whitespace_that_is_hidden_is_told_of_where_one_reads_and_where_one_a
     page.locator(".remarks").get_by_role("link", name="show all").click()
     expect(page.locator("tr.added")).to_have_count(22)
     expect(page.locator(".remarks")).to_have_count(0)
-    bare = windows.open(javascript=False, at=f"/reviews/{review}?whitespace=off&view=split")
-    expect(bare.locator("td.code.added")).to_have_count(2)
-    bare.get_by_role("link", name="Show whitespace").click()
-    expect(bare.locator("td.code.added")).to_have_count(22)
+    plain.goto(f"/reviews/{review}?whitespace=off&view=split")
+    assert len(plain.all("td.code.added")) == 2
+    assert len(plain.follow("Show whitespace").all("td.code.added")) == 22
     # The address of a line that is hidden shows it.
     page.goto(f"/reviews/{review}?whitespace=off#f1-R2")
     expect(page).to_have_url(re.compile(f"/reviews/{review}#f1-R2$"))
@@ -97,7 +97,7 @@ def test_the_address_of_a_line_leads_to_it_also_in_a_file_that_is_not_loaded(
     expect(page).to_have_url(re.compile("#f0-R1$"))
 
 
-@pytest.mark.parametrize("mode", ["unified", "split"])
+@pytest.mark.parametrize("mode", ["unified", pytest.param("split", marks=VARIATION)])
 def test_the_address_of_a_line_that_is_folded_opens_the_fold(page: Page, shop: Desk, repo: Sandbox, mode: str) -> None:
     with_long_file(repo)
     review = shop.put_up(diff=long_edited(repo))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from http.cookies import Morsel, SimpleCookie
 from typing import Any, Literal
 from urllib.parse import urlsplit
@@ -19,8 +20,20 @@ PATIENCE_SECONDS = 60
 expect.set_options(timeout=PATIENCE_SECONDS * 1000)
 
 Scheme = Literal["light", "dark"]
-Kept = dict[tuple[str, bool], list[Page]]
-"""Windows that are free again, by the broker's URL and whether scripts run in them."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What later tests may use.
+
+    Attributes:
+        pages: Windows that are free again, by the broker's URL and whether scripts run in them.
+        cookies: Those of browsers that are gone, by the broker's URL and the person.
+    """
+
+    pages: dict[tuple[str, bool], list[Page]] = field(default_factory=dict[tuple[str, bool], list[Page]])
+    cookies: dict[tuple[str, str], list[Morsel[str]]] = field(default_factory=dict[tuple[str, str], list[Morsel[str]]])
+
 
 # Evaluated in every document before its own scripts. The console has the browser's own words about some
 # violations only; the event comes for all of them.
@@ -54,6 +67,7 @@ class Windows:
         self._kept = kept
         self._allowed: list[re.Pattern[str]] = []
         self._pages: list[tuple[Page, tuple[str, bool]]] = []
+        self._cookies: list[tuple[str, Morsel[str]]] = []
         self._dialogs_are_accepted = False
 
     def open(
@@ -69,7 +83,7 @@ class Windows:
     ) -> Page:
         """A window of somebody who has said their name before, or of a stranger, perhaps at a page."""
         kind = (url or self.url, javascript)
-        free = (self._kept or {}).get(kind)
+        free = self._kept and self._kept.pages.get(kind)
         page = free.pop() if free else self._new_page(*kind)
         self._pages.append((page, kind))
         context = page.context
@@ -78,7 +92,9 @@ class Windows:
         for event, heard in self._heard.items():
             context.on(event, heard)
         if person is not None:
-            cookie = identified(self.url, person)
+            free = self._kept and self._kept.cookies.get((self.url, person))
+            cookie = free.pop() if free else identified(self.url, person)
+            self._cookies.append((person, cookie))
             context.add_cookies(
                 [
                     {
@@ -108,10 +124,14 @@ class Windows:
         self.accept_dialogs()
         for page, kind in self._pages:
             if self._kept is not None and self._is_empty_again(page, *kind):
-                self._kept.setdefault(kind, []).append(page)
+                self._kept.pages.setdefault(kind, []).append(page)
             else:
                 page.context.close()
+        if self._kept is not None:
+            for person, cookie in self._cookies:
+                self._kept.cookies.setdefault((self.url, person), []).append(cookie)
         self._pages.clear()
+        self._cookies.clear()
 
     def check(self) -> None:
         """Fail if anything went wrong in a window."""
