@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,12 +13,17 @@ from tandem.git.repository import Repository
 from tandem.git.validation import parse_only
 from tests.git.edits import EDITS, LINES, change, populate
 from tests.git.sandbox import Sandbox, edit, new_file
+from tests.modes import VARIATION
 
 
-@pytest.mark.parametrize("name", EDITS)
-@pytest.mark.parametrize(
-    ("any_format", "options"), [("sha256", ()), ("sha1", ("-M", "-C", "-B"))], indirect=["any_format"]
-)
+def by_turns() -> Iterator[Any]:
+    """Each edit in one format of objects, the next edit in the other one; the rest as variations."""
+    for number, name in enumerate(EDITS):
+        for turn, (form, options) in enumerate((("sha256", ()), ("sha1", ("-M", "-C", "-B")))):
+            yield pytest.param(name, form, options, marks=[VARIATION] if (number + turn) % 2 else [])
+
+
+@pytest.mark.parametrize(("name", "any_format", "options"), by_turns(), indirect=["any_format"])
 def test_the_digest_is_that_of_the_commit_and_a_diff_says_of_itself_what_git_finds(
     any_format: Sandbox, name: str, options: tuple[str, ...]
 ) -> None:

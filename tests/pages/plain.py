@@ -23,7 +23,7 @@ _SELECTOR = re.compile(r"([#.]?)([\w-]+)")
 
 
 class _Reader(HTMLParser):
-    """Reads a document into a tree, without scripts and hints of keys; our own pages close what they open."""
+    """Reads a document into a tree, without scripts and hints of keys; our own pages close every element."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -103,7 +103,7 @@ class Plain:
         return next(one for one in self.all("main *") if "autofocus" in one.attrib)
 
     def value(self, label: str) -> str:
-        """What stands in a field."""
+        """The text or the choice in a field."""
         return self._value(self.field(label))
 
     def press(self, name: str, within: str = "html", told: str = "") -> Self:
@@ -201,7 +201,7 @@ def words_of(element: Element) -> str:
 
 
 def _shown(element: Element) -> Iterator[Element]:
-    """The element and what it contains, but nothing hidden."""
+    """The element and all in it, but nothing hidden."""
     if "hidden" not in element.attrib:
         yield element
         for one in element:

@@ -476,7 +476,7 @@ def test_what_is_sent_or_typed_while_a_draft_is_not_saved_yet_leaves_the_words_o
     [(_, kept)] = drafts(shop, review)
     assert kept.endswith("Why so?")
     page.unroute("**/drafts")
-    # What is typed while the broker is away is joined with what the other browser wrote.
+    # Words that are typed while the broker is away are joined with those of the other browser.
     label = "Your verdict on round 1"
     windows.allow("/drafts", "Failed to fetch", "ERR_")
     page.route("**/drafts", lambda route: route.abort())
