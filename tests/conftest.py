@@ -91,6 +91,8 @@ def clean_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path
         first, end, _ = certifi.contents().partition("-----END CERTIFICATE-----")
         (home / "one.pem").write_text(f"{first}{end}\n", "utf-8")
         patch.setenv("SSL_CERT_FILE", str(home / "one.pem"))
+        # Read by clients that do not look at the environment.
+        patch.setattr(certifi, "where", lambda: str(home / "one.pem"))
         # After the five seconds of httpx a machine that was busy with something else would look like a broken broker.
         usual: httpx.Timeout = inspect.signature(httpx.get).parameters["timeout"].default
         for phase in ("connect", "read", "write", "pool"):
