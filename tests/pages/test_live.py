@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Page, Route, expect
 
 from tests.acceptance.reviewing import Desk
-from tests.broker import StartBroker, fresh_project
+from tests.broker import BrokerProcess, StartBroker, fresh_project
 from tests.modes import VARIATION
 from tests.pages.conftest import OpenWindows
 from tests.pages.windows import Windows
@@ -44,20 +44,18 @@ def test_p6_a_window_goes_on_after_its_broker_was_killed_and_started_again(
         expect(page.get_by_role("region", name="Waiting on others")).to_contain_text("Being reviewed: rita")
 
 
-def test_an_event_refreshes_an_open_review_with_few_operations(start_broker: StartBroker, browser_windows: OpenWindows):
-    broker = start_broker()
-    with Desk(broker.url, fresh_project()) as desk, browser_windows(broker.url) as windows:
-        review = desk.put_up(intent="To be talked about")
-        desk.claim(review)
-        page = windows.open(at=f"/reviews/{review}")
-        expect(page.get_by_role("status").filter(has_text="live")).to_be_visible()
-        desk.say(review, "reviewer", "The first word.")
-        expect(page.locator("#stream")).to_contain_text("The first word.")
-        with page.expect_response("**/parts*"), page.expect_response("**/you"):
-            before = broker.health()["calls"]
-            desk.say(review, "proposer", "The second word.")
-        expect(page.locator("#stream")).to_contain_text("The second word.")
-        assert broker.health()["calls"] - before - 1 <= MOST_CALLS
+def test_an_event_refreshes_an_open_review_with_few_operations(page: Page, desk: Desk, broker: BrokerProcess):
+    review = desk.put_up(intent="To be talked about")
+    desk.claim(review)
+    page.goto(f"/reviews/{review}")
+    expect(page.get_by_role("status").filter(has_text="live")).to_be_visible()
+    desk.say(review, "reviewer", "The first word.")
+    expect(page.locator("#stream")).to_contain_text("The first word.")
+    with page.expect_response("**/parts*"), page.expect_response("**/you"):
+        before = broker.health()["calls"]
+        desk.say(review, "proposer", "The second word.")
+    expect(page.locator("#stream")).to_contain_text("The second word.")
+    assert broker.health()["calls"] - before - 1 <= MOST_CALLS
 
 
 def test_an_event_has_only_the_changed_row_of_an_inbox_sent_again(page: Page, shop: Desk):

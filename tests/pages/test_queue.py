@@ -87,13 +87,16 @@ def test_a_filter_that_cannot_be_is_refused_in_words(windows: Windows, shop: Des
     expect(page.get_by_label("Words")).to_have_value("kept")
 
 
-def test_a_review_goes_from_your_turn_to_others_and_away_while_one_looks_on(page: Page, shop: Desk):
+def test_a_review_comes_to_an_empty_inbox_goes_to_others_and_away_while_one_looks_on(page: Page, shop: Desk):
     page.goto(f"/?project={shop.project}")
+    begin = "To begin: tandem init --gate in a repository, then tandem commit"
+    expect(page.get_by_role("main")).to_contain_text(begin)
     free, others = page.get_by_role("region", name="Unclaimed"), page.get_by_role("region", name="Waiting on others")
     expect(page.get_by_role("region", name="Needs you")).to_contain_text("Nothing waits for you.")
     review = shop.put_up(intent="Sort the names")
     row = free.get_by_role("listitem").filter(has_text="Sort the names")
     expect(row).to_contain_text("Not taken yet")
+    expect(page.get_by_text("To begin")).to_have_count(0)
     expect(row.locator("time")).to_have_attribute("datetime", re.compile(r"^\d{4}-"))
     generation = shop.claim(review, "rita")
     row = others.get_by_role("listitem").filter(has_text="Sort the names")
@@ -218,13 +221,6 @@ def test_an_override_of_the_gate_is_a_problem_until_it_is_seen_and_the_next_one_
     expect(problems).to_have_count(1)
     expect(problems).to_be_focused()
     expect(problems).to_contain_text("The model is down")
-
-
-def test_an_empty_inbox_says_how_to_begin(page: Page, shop: Desk):
-    page.goto(f"/?project={shop.project}")
-    expect(page.get_by_role("main")).to_contain_text("To begin: tandem init --gate in a repository, then tandem commit")
-    shop.put_up(intent="The first")
-    expect(page.get_by_text("To begin")).to_have_count(0)
 
 
 def test_of_what_is_not_the_persons_ten_of_a_project_stand_unfolded(page: Page, shop: Desk):

@@ -204,7 +204,8 @@ def test_what_is_typed_just_before_the_page_is_left_is_kept(page: Page, shop: De
 
 def test_forms_come_back_in_another_browser_marked(page: Page, shop: Desk, windows: Windows) -> None:
     review = held(page, shop)
-    forms = {"Your verdict on round 1": ("reason", "Comment"), "Message as": ("body", "Send the message")}
+    # The message first: it is not the reviewer's turn to write one after the comment.
+    forms = {"Message as": ("body", "Send the message"), "Your verdict on round 1": ("reason", "Comment")}
     for label in forms:
         typed(page, f"Half a thought: {label}", label)
     assert sorted(kind for kind, _ in drafts(shop, review)) == ["message", "verdict"]

@@ -61,12 +61,17 @@ def test_a_verdict_does_not_go_past_a_reason_or_a_draft_of_another_window(
     page.locator("table.diff .pending-comment").get_by_role("button", name="Edit").click()
     with keeps(page, "It deletes nearly all."):
         page.get_by_label(EDITOR).fill("It deletes nearly all.")
+    page.get_by_role("button", name="Add to the verdict").click()
     approve(other)
     expect(dialog(other)).to_contain_text("a.txt:2")
-    dialog(other).get_by_role("button", name="Send with it").click()
+    with other.expect_response("**/verdict?*") as answered:
+        dialog(other).get_by_role("button", name="Send with it").click()
+    assert answered.value.status == 409
     expect(draft).to_contain_text("It deletes nearly all.")
     expect(unseen).to_have_text(TOLD)
     assert (shop.status(review)["status"], shop.discussion(review)) == ("claimed", [])
+    # It is one for the verdict now, unless it is opened again.
+    draft.get_by_role("button", name="Edit").click()
     approve(other)
     dialog(other).get_by_role("button", name="Without it").click()
     expect(other.locator("#acts").get_by_text("Approved by ada")).to_be_visible()
