@@ -124,7 +124,9 @@ def assert_navigation(page: Page, place: str) -> None:
         expect(here).to_have_attribute("href", place)
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=VARIATION) if name in SAME else name for name in PAGES])
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=VARIATION) if name in (*SAME, "review-of-mine") else name for name in PAGES]
+)
 def test_a_page_fits_its_window_and_is_accessible_in_both_themes(
     kept_windows: OpenWindows, stock: Stock, axe: Check, shot: Shot, name: str
 ) -> None:

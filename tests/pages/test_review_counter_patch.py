@@ -43,7 +43,7 @@ def test_written_seen_sent_and_accepted(page: Page, shop: Desk, windows: Windows
     result = page.locator("#draft-result")
     expect(result.get_by_text("It applies.")).to_be_visible()
     expect(result.locator("table.diff").get_by_text("nine")).to_be_visible()
-    axe(page)
+    axe(page, "#draft-result")
     shot(page, "review-counter-patch")
     write(page, "Why", WHY, "Request changes with it", exact=True)
     expect(page.locator("#acts").get_by_text("Changes were requested by ada")).to_be_visible()

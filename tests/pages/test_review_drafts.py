@@ -51,7 +51,7 @@ def test_an_open_editor_is_not_left_behind_by_a_verdict(page: Page, shop: Desk, 
     page.keyboard.press("Shift+A")
     expect(dialog(page).get_by_text("a.txt:2")).to_be_visible()
     expect(dialog(page).get_by_role("button", name="Send with it")).to_be_focused()
-    axe(page)
+    axe(page, "dialog[open]")
     # Back leaves everything as it was.
     page.keyboard.press("Escape")
     expect(dialog(page)).to_be_hidden()
@@ -106,7 +106,7 @@ def test_what_is_written_besides_the_main_text_is_not_left_behind_by_a_verdict(
     told, field = "Not sent yet: say first what the fault is.", page.get_by_label(EDITOR)
     expect(page.locator("#notice")).to_have_text(told)
     expect(field).to_be_focused()
-    axe(page)
+    axe(page, "#change")
     assert shop.status(review)["status"] == "claimed"
     # The same for each way of sending it; another browser has all of it.
     page.get_by_role("button", name="Send now").click()
@@ -527,7 +527,7 @@ def test_a_question_from_the_side_and_its_answer(page: Page, shop: Desk, windows
     expect(own.locator("#acts").get_by_text("You are asked something from the side")).to_be_visible()
     entry = own.locator(f"#entry-{question['id']}")
     entry.get_by_text("Answer", exact=True).first.click()
-    axe(own)
+    axe(own, "#stream")
     entry.get_by_label("Your answer").fill("It is.")
     entry.get_by_role("button", name="Answer").click()
     expect(page.locator("#stream").get_by_text("It is.", exact=True)).to_be_visible()

@@ -135,7 +135,7 @@ def test_of_many_files_those_scrolled_past_fast_or_while_the_broker_is_away_get_
         expect(files).to_have_count(FILES)
         expect(files.first.locator("table")).to_be_visible()
         expect(last.locator("table")).to_have_count(0)
-        axe(page)
+        axe(page, "#change")
         fold = page.get_by_role("button", name="Lines of src/part_2/module_29.py")
         expect(fold).to_have_attribute("aria-expanded", "true")
         expect(page.locator("#live")).to_have_text("live")

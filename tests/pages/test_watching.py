@@ -86,7 +86,7 @@ def test_a_project_shows_its_settings_and_where_each_comes_from(
     expect(page.get_by_role("region", name="Not used")).to_contain_text("host")
     expect(page.get_by_role("heading", name="Gate Off")).to_be_visible()
     assert page.get_by_role("main").locator("form").count() == 0
-    axe(page)
+    axe(page, "main")
     shot(page, "project")
 
 
