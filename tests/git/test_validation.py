@@ -23,7 +23,7 @@ def by_turns() -> Iterator[Any]:
             yield pytest.param(name, form, options, marks=[VARIATION] if (number + turn) % 2 else [])
 
 
-@pytest.mark.parametrize(("name", "any_format", "options"), by_turns(), indirect=["any_format"])
+@pytest.mark.parametrize(("name", "any_format", "options"), [*by_turns()], indirect=["any_format"])
 def test_the_digest_is_that_of_the_commit_and_a_diff_says_of_itself_what_git_finds(
     any_format: Sandbox, name: str, options: tuple[str, ...]
 ) -> None:
