@@ -63,27 +63,15 @@ def form_of_line(line: str) -> Form:
     return form_of(words_of(line)).essence if line.startswith("tandem ") else other_form(shlex.split(line))
 
 
-def _name(item: pytest.Item) -> str:
+def name_of(item: pytest.Item) -> str:
     """Its name in the table, which leaves out the gate's mode: whose turn it is changes with the rows before."""
     return re.sub(rf"\[({'|'.join(COMMITS)})-", "[", item.nodeid)
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """A test that the table names is there, and always runs."""
-    if any("::" in one for one in config.args):
-        return
-    found = {_name(item) for item in items if item.get_closest_marker("variation") is None}
-    paths = {name.partition("::")[0] for name in found}
-    missing = [name for name in elsewhere() if name.partition("::")[0] in paths and name not in found]
-    if missing:
-        raise pytest.UsageError("elsewhere.txt names what does not run: " + ", ".join(missing))
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
     """A test that is said to execute commands fails if it did not."""
-    wanted = elsewhere().get(_name(item), ())
+    wanted = elsewhere().get(name_of(item), ())
     before, others = len(executed), len(started)
     yield
     if wanted:

@@ -19,7 +19,7 @@ import pytest
 
 from tests.acceptance.tables import table
 from tests.architecture.source import ROOT
-from tests.sentences.elsewhere import NOT_HERE, TOKENS, covers, elsewhere, form_of_line, is_there
+from tests.sentences.elsewhere import NOT_HERE, TOKENS, covers, elsewhere, form_of_line, is_there, name_of
 from tests.sentences.forms import Form, alternatives, form_of, is_group, other_form, read
 from tests.sentences.named import Named, every, named, others, typed_commands
 from tests.sentences.playing import STORIES, Step, steps_of
@@ -109,8 +109,11 @@ def test_what_is_only_named_is_executed_too() -> None:
     assert [one for one in missing if not any(command.startswith(f"{one} ") for command in commands)] == []
 
 
-def test_the_tests_that_execute_commands_are_there() -> None:
-    assert [name for name in elsewhere() if not name.startswith(NOT_HERE) and not is_there(name)] == []
+def test_the_tests_that_execute_commands_are_there_and_always_run(request: pytest.FixtureRequest) -> None:
+    tests = [name for name in elsewhere() if not name.startswith(NOT_HERE)]
+    assert [name for name in tests if not is_there(name)] == []
+    if request.config.args == request.config.getini("testpaths") and not request.config.getoption("keyword"):
+        assert set(tests) - {name_of(item) for item in request.session.items} == set()
 
 
 def test_nothing_is_left_in_the_tables_that_no_text_names() -> None:
