@@ -60,8 +60,8 @@ def _value(value: Any) -> str:
 
 
 def check(name: str, code: str, **more: Any) -> dict[str, Any]:
-    """A check that is a Python program; without the site's packages, so that it starts quickly."""
-    return {"name": name, "command": [PYTHON, "-I", "-S", "-c", code], **more}
+    """A check that is a Python program."""
+    return {"name": name, "command": [PYTHON, "-c", code], **more}
 
 
 @cache
