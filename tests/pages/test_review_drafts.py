@@ -406,6 +406,12 @@ def in_two(page: Page, shop: Desk, windows: Windows, label: str) -> tuple[str, P
     return review, other
 
 
+HOLD_BACK = """() => {
+    const later = setTimeout, held = [];
+    Object.assign(window, {later, held});
+    setTimeout = (call, ms, ...more) => (ms < 600 ? later(call, ms, ...more) : (held.push(() => call(...more)), -1));
+}"""
+GO_ON = "() => held.splice(0).forEach((call) => call())"
 FILL_AND_SEND = """(field, words) => {
     field.value = words;
     field.dispatchEvent(new InputEvent("input", {bubbles: true}));
@@ -419,7 +425,11 @@ FILL_AND_SEND = """(field, words) => {
 def test_words_of_two_browsers_in_one_draft_are_all_kept(page: Page, shop: Desk, windows: Windows, label: str) -> None:
     review, other = in_two(page, shop, windows, label)
     typed(page, "Why two?", label)
-    typed(other, "Why so?", label)
+    # What this window would save next waits until the other one has written.
+    other.evaluate(HOLD_BACK)
+    with keeps(other, "Why so?"):
+        other.get_by_label(label).fill("Why so?")
+        other.evaluate(GO_ON)
     both = "Why so?\n\nAlso written in another window:\n\nWhy two?"
     expect(other.get_by_label(label)).to_have_value(both)
     # A window in which nothing was typed since shows it, also in an open editor.
@@ -430,6 +440,8 @@ def test_words_of_two_browsers_in_one_draft_are_all_kept(page: Page, shop: Desk,
     looked_at(other)
     expect(other.get_by_label(label)).to_have_value("Why so, and why two?")
     assert [body for _, body in drafts(shop, review)] == ["Why so, and why two?"]
+    other.evaluate(GO_ON)
+    other.evaluate("() => (setTimeout = later)")
     # One of them empties it without having seen what the other typed.
     typed(other, "Why?", label)
     with page.expect_response(lambda one: one.url.endswith("/drafts") and one.request.method == "GET"):

@@ -156,7 +156,6 @@ def test_of_many_files_those_scrolled_past_fast_or_while_the_broker_is_away_get_
         expect(last).to_have_attribute("data-path", "src/part_2/module_29.py")
         page.locator("#file-tree").get_by_role("link", name="module_15.py").click()
         expect(page.locator('.file[data-path$="module_15.py"] table')).to_be_visible()
-        expect(page.locator('.file[data-path$="module_22.py"] table')).to_have_count(0)
         page.keyboard.press("Home")  # who scrolls is not led to the file any more
         page.evaluate("scrollTo({top: 0, behavior: 'instant'})")
         page.evaluate(_SCROLL)

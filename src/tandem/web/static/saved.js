@@ -140,6 +140,13 @@
     own.set(id, textsOf(fresh));
     base(id, fresh);
     if (isAlone) return;
+    showJoined(id, draft, fresh);
+    // Shown as the broker has it, it is not saved once more: that would add it to what another window writes meanwhile.
+    const again = due.get(id);
+    if (again && contentOf(again) === contentOf(fresh) && Boolean(again.pre_existing) === fresh.pre_existing) due.delete(id);
+  }
+
+  function showJoined(id, draft, fresh) {
     if (fresh.kind === "finding") return void document.dispatchEvent(new CustomEvent("tandem-joined", { detail: { id, draft, fresh } }));
     const { adopt, forget: drop, keep } = window.tandemDrafts;
     const name = fieldOf(id);
