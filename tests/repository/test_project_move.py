@@ -41,7 +41,7 @@ def registered(shared_broker: BrokerProcess, plain: Path, config_dir: Path) -> G
         (("project", "move"), None),
         pytest.param(("project", "move"), ".githooks", marks=VARIATION),
         (("doctor", "--fix"), None),
-        pytest.param(("gate", "on"), None, marks=VARIATION),
+        (("gate", "on"), None),
         (("init", "--yes", "--gate", "--client", "claude"), None),
     ],
 )
