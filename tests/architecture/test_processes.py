@@ -17,7 +17,7 @@ STARTS_PROCESSES = {
     "tandem.hooks": "puts the overlay of GSD back in the background",
     "tandem.rulings": "starts the broker",
     "tandem.cli": "`tandem up` in the background, `doctor`, `demo`",
-    "tandem.gsd.rollback": "runs the plan's verify command",
+    "tandem.gsd.rollback.rolling": "runs the plan's verify command",
     "tandem.setup": "asks clients for their versions",
 }
 PROCESS_MODULES = {"subprocess", "multiprocessing"}

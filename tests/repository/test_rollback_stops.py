@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from tandem.errors import InvalidTransition
-from tandem.gsd.rollback import verify
+from tandem.gsd.rollback.rolling import verify
 from tests.commandline import Shell
 from tests.forked import start_tandem
 from tests.repository.rolling_back import BASE, BRANCH, UNHOOKED, Plan, Task, with_lines

@@ -15,7 +15,7 @@ from tandem.cli import persons
 from tandem.cli.declared import Option
 from tandem.cli.gate_switch import CommitsOption
 from tandem.cli.persons import confirm, decided, refuse_agents
-from tandem.cli.reviewers import offer
+from tandem.cli.reviewers_setup import offer
 from tandem.cli.terminal import EnvelopeOption, Exit, progress, say, show, show_data
 from tandem.client import TandemClient
 from tandem.core.visible import shortened, visible

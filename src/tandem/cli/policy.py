@@ -1,4 +1,4 @@
-"""`tandem policy` and `tandem waive`: what a policy asks for, of a review and of past commits, and going without it."""
+"""`tandem policy`: a first policy, its mistakes, and what one asks for, of a review and of past commits."""
 
 from __future__ import annotations
 
@@ -7,16 +7,12 @@ import sys
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-from tandem.cli import persons
-from tandem.cli.calls import given, present
 from tandem.cli.connection_options import ConnectionOptions, need_worktree
 from tandem.cli.declared import Argument, Misused, Option, without
 from tandem.cli.render.parts import plain
-from tandem.cli.review import ReviewArgument
 from tandem.cli.sources import here
 from tandem.cli.terminal import EnvelopeOption, Exit, progress, say, tell
 from tandem.core.visible import visible_line
@@ -24,7 +20,7 @@ from tandem.errors import InvalidInput, NotFound
 from tandem.git.changes import Change
 from tandem.git.raw import ABSENT_MODE, EXECUTABLE, REGULAR
 from tandem.present.text import Group, Text
-from tandem.rulings import git, owners, policy_file, policy_trial, proof
+from tandem.rulings import git, owners, policy_file, policy_trial
 from tandem.rulings.person import family
 from tandem.rulings.policy import (
     AGENT,
@@ -36,7 +32,6 @@ from tandem.rulings.policy import (
     REVIEW,
     Facts,
     Policy,
-    in_words,
     lines_in,
 )
 from tandem.rulings.policy_file import PolicyError
@@ -63,8 +58,6 @@ _KINDS = {
 }
 """The words by which a change is counted: once, by the first of these that it needs; a named agent before a review."""
 
-_DURATION = re.compile(r"([1-9][0-9]{0,2})([hdw])")
-_UNITS = {"h": "hours", "d": "days", "w": "weeks"}
 _NEXT = "Read it, try it on past commits (tandem policy check -n 200), then commit it."
 
 
@@ -175,59 +168,6 @@ def check(
     if unused and len(tried) > 1:
         parts.append(Text(f"Fits none of them: {', '.join(unused)}.", "dim"))
     return tell(facts, Group(*parts), as_json=options.as_json)
-
-
-@without("project")
-def waive(
-    review_id: ReviewArgument,
-    need: Annotated[
-        str, Argument(metavar="NEED", help="As the policy has it: person, agent, agent:NAME, owner, review or checks.")
-    ],
-    *,
-    until: Annotated[
-        str, Option(metavar="TIME", help="When it is reviewed after the fact: 12h, 3d, 2w, or an ISO time.")
-    ],
-    reason: Annotated[str, Option("-m", "--reason", metavar="TEXT", help="Why it cannot wait; it is recorded.")],
-    options: ConnectionOptions,
-) -> Exit:
-    """Let a change go without something that the policy asks for: only for a person at a terminal.
-
-    It stays owed, in the inbox and in audits, until somebody reviews it: 'tandem review settle REVIEW approved'.
-    """
-    persons.refuse_agents("A waiver lets a change through without all that the policy asks for.")
-    by = persons.required_caller(options.agent)
-    due = _due(until)
-    with options.session() as session:
-        status = session.data("get_review_status", {"review_id": review_id})
-        number = status["round"]
-        persons.need_decision(
-            status["project"], [f"{review_id}, round {number}, without {in_words(need)}, owed until {due}: {reason}"]
-        )
-        facts = proof.waiver_facts(review_id, need, number, due, by, reason)
-        request = {"review_id": review_id, "need": need, "until": due, "reason": reason, "round": number}
-        stated = given(waived_by=by, **persons.sealed(session.location, facts, is_asked=True))
-        with progress("waiving"):
-            envelope = session.call("waive_requirement", request | stated)
-    return present(envelope, "waive_requirement", as_json=options.as_json)
-
-
-@without("project")
-def settle(
-    review_id: ReviewArgument,
-    verdict: Annotated[Literal["approved", "objects"], Argument(metavar="VERDICT", help="Whether the change is good.")],
-    *,
-    need: Annotated[str | None, Option(metavar="NEED", help="Needed if several are owed.")] = None,
-    reason: Annotated[str | None, Option("-m", "--reason", metavar="TEXT", help="Required to object.")] = None,
-    options: ConnectionOptions,
-) -> Exit:
-    """Review a waived requirement after the fact: the change is good, and the debt over; or not, and a person looks."""
-    by = persons.required_caller(options.agent)
-    with options.session() as session, progress("review settle"):
-        persons.refuse(session, review_id)
-        facts = proof.settling_facts(review_id, need, verdict, by, reason)
-        stated = given(need=need, reason=reason, reviewer_id=by, **persons.sealed(session.location, facts))
-        envelope = session.call("settle_waiver", {"review_id": review_id, "verdict": verdict, **stated})
-    return present(envelope, "settle_waiver", as_json=options.as_json)
 
 
 def _policy(file: str | None) -> tuple[str, Policy]:
@@ -419,15 +359,3 @@ def _draft(place: HookRepository, top: Path) -> str:
             raise InvalidInput(f"{checks.FILE} cannot be read: {error}", field="path") from error
     has_owners = not set(owners.PLACES).isdisjoint(listed)
     return policy_file.init_text(listed, has_codeowners=has_owners, checks=names)
-
-
-def _due(text: str) -> str:
-    """A duration from now as an ISO time; another text as it is."""
-    found = _DURATION.fullmatch(text.strip())
-    if found is None:
-        try:
-            return datetime.fromisoformat(text).isoformat()
-        except ValueError:
-            raise Misused("It is a duration such as 12h, 3d or 2w, or an ISO time.", "--until") from None
-    due = datetime.now(tz=UTC) + timedelta(**{_UNITS[found[2]]: int(found[1])})
-    return due.isoformat(timespec="seconds")

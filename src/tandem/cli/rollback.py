@@ -12,9 +12,9 @@ from tandem.cli.persons import confirm, refuse_agents
 from tandem.cli.render.parts import plain
 from tandem.cli.terminal import Exit, progress, tell
 from tandem.errors import Forbidden, InvalidInput
-from tandem.gsd.rollback import roll_back, settle_by_person
 from tandem.gsd.rollback.report import RollbackReport
 from tandem.gsd.rollback.repository import Checkout
+from tandem.gsd.rollback.rolling import roll_back, settle_by_person
 from tandem.present.text import Text, Whole
 
 _SHORT = 10

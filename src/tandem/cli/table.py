@@ -166,7 +166,7 @@ COMMANDS: dict[str, Command] = {
         groups={"options": "tandem.cli.connection_options:ConnectionOptions"},
     ),
     "review settle": Command(
-        "tandem.cli.policy:settle", "Review a waived requirement after the fact: the change is good, and the debt over; or not, and a person looks.",
+        "tandem.cli.waivers:settle", "Review a waived requirement after the fact: the change is good, and the debt over; or not, and a person looks.",
         Parameter("review_id", required=True, metavar="REVIEW", completes="review"),
         Parameter("verdict", choices=("approved", "objects"), required=True, help="Whether the change is good.", metavar="VERDICT"),
         Parameter("need", "--need", help="Needed if several are owed.", metavar="NEED"),
@@ -760,7 +760,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("new", "--new", kind="flag", default=False, help="--project names a new label.", panel="Common options"),
     ),
     "waive": Command(
-        "tandem.cli.policy:waive", "Let a change go without something that the policy asks for: only for a person at a terminal.\n\nIt stays owed, in the inbox and in audits, until somebody reviews it: 'tandem review settle REVIEW approved'.",
+        "tandem.cli.waivers:waive", "Let a change go without something that the policy asks for: only for a person at a terminal.\n\nIt stays owed, in the inbox and in audits, until somebody reviews it: 'tandem review settle REVIEW approved'.",
         Parameter("review_id", required=True, metavar="REVIEW", completes="review"),
         Parameter("need", required=True, help="As the policy has it: person, agent, agent:NAME, owner, review or checks.", metavar="NEED"),
         Parameter("until", "--until", required=True, help="When it is reviewed after the fact: 12h, 3d, 2w, or an ISO time.", metavar="TIME"),
@@ -1097,7 +1097,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("as_json", "--json", kind="flag", default=False, help="Print a line of JSON for each event."),
     ),
     "reviewers setup": Command(
-        "tandem.cli.reviewers:setup", "Choose the program that reviews when a proposal waits, and have the running broker start it.\n\nFinds the clients that are installed and logged in, by their programs, files and keys, and proposes one that does\nnot propose the changes itself. Writes the table reviewer_pool of your own configuration, and keeps its comments.",
+        "tandem.cli.reviewers_setup:setup", "Choose the program that reviews when a proposal waits, and have the running broker start it.\n\nFinds the clients that are installed and logged in, by their programs, files and keys, and proposes one that does\nnot propose the changes itself. Writes the table reviewer_pool of your own configuration, and keeps its comments.",
         Parameter("provider", "--provider", help="Have this one review: opencode, gemini, claude, codex.", metavar="NAME"),
         Parameter("model", "--model", help="Its model, in its own words; SERVICE/MODEL for opencode.", metavar="NAME"),
         Parameter("yes", "--yes", "-y", kind="flag", default=False, help="Do not ask."),

@@ -61,7 +61,7 @@ TREE: dict[str, Noun] = {
             "screen": "review:screen",
             "approve": "review:approve",
             "reject": "review:reject",
-            "settle": "policy:settle",
+            "settle": "waivers:settle",
             OPERATIONS: OPERATION,
             "checkout": "apply:checkout",
             "patch": OPERATION,
@@ -86,7 +86,7 @@ TREE: dict[str, Noun] = {
         {"init": "policy:init", "check": "policy:check"},
     ),
     "lessons": Noun("False alarms that reviewers are told of.", REVIEWING, {OPERATIONS: OPERATION}),
-    "waive": Noun("Let a change go without a requirement.", REVIEWING, "policy:waive"),
+    "waive": Noun("Let a change go without a requirement.", REVIEWING, "waivers:waive"),
     "open": Noun("Open the broker's pages in your browser.", REVIEWING, "open:open_pages"),
     "gate": Noun(
         "Check whether content is approved; switch the gate on or off.",
@@ -124,7 +124,7 @@ TREE: dict[str, Noun] = {
         REVIEWING,
         {
             "run": "reviewers_run:supervise",
-            "setup": "reviewers:setup",
+            "setup": "reviewers_setup:setup",
             "list": OPERATION,
             "spawn": OPERATION,
             "kill": "reviewers:kill",
