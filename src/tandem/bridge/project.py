@@ -40,6 +40,9 @@ def owner(folder: str, projects: dict[str, str]) -> str | None:
     """
     place = find_repository(folder)
     if place is not None:
+        # Mostly the two are written alike; to resolve each folder takes a look at the disk for every part of it.
+        if (found := next((name for name, root in projects.items() if root == place.home), None)) is not None:
+            return found
         by_root = {same(root): name for name, root in projects.items() if root}
         found = by_root.get(same(place.home))
         found = found or next((name for root, name in by_root.items() if is_of(root, place.common_dir)), None)

@@ -133,8 +133,9 @@ def is_planning(file: str) -> bool:
 
 def is_trusted(config_dir: str, root: str, file: str, sha256: str) -> bool:
     """Whether a person has trusted exactly this content of this file of this project."""
-    wanted = (same(root), file, sha256)
-    return any((same(one.root), one.file, one.sha256) == wanted for one in entries(config_dir))
+    # To compare two roots takes a look at the disk for every part of both.
+    alike = [one for one in entries(config_dir) if (one.file, one.sha256) == (file, sha256)]
+    return any(same(one.root) == same(root) for one in alike)
 
 
 def trusts(config_dir: str, root: str, sources: Iterable[Source]) -> bool:
@@ -148,7 +149,8 @@ def trusts(config_dir: str, root: str, sources: Iterable[Source]) -> bool:
 
 def contents(config_dir: str, root: str) -> list[str]:
     """The trusted contents of one project, as the broker has them on record: SHA-256 and file."""
-    return [f"{one.sha256} {one.file}" for one in entries(config_dir) if same(one.root) == same(root)]
+    wanted = same(root)
+    return [f"{one.sha256} {one.file}" for one in entries(config_dir) if same(one.root) == wanted]
 
 
 def entries(config_dir: str) -> tuple[Trusted, ...]:

@@ -141,8 +141,8 @@ def parsed(content: bytes) -> tuple[CheckDefinition, ...]:
 
 def has_trusted(config_dir: Path, root: str) -> bool:
     """Whether a person has trusted any content of a project's file."""
-    known = (one for one in trust.entries(str(config_dir)) if one.file == FILE)
-    return any(same(one.root) == same(root) for one in known)
+    known, wanted = (one for one in trust.entries(str(config_dir)) if one.file == FILE), same(root)
+    return any(same(one.root) == wanted for one in known)
 
 
 def standing(config_dir: Path, root: str, content: bytes) -> Standing:

@@ -119,13 +119,13 @@ async def require_moved(call: Call, place: HookRepository) -> str:
         InvalidInput: Its record names none, or one whose repository is still at its place.
         TandemError: The broker refuses or is away.
     """
-    root = place.home
+    root, wanted = place.home, same(place.home)
     origin = await find_origin(call, place)
     if origin is not None and origin.is_gone:
         return origin.project
     await refuse_copy(call, place)
     projects = await _projects(call)
-    here = next((name for name, one in projects.items() if same(one) == same(root)), None)
+    here = next((name for name, one in projects.items() if same(one) == wanted), None)
     if here is None:
         known = ", ".join(f"{name} ({one})" for name, one in projects.items()) or "none"
         raise InvalidInput(
