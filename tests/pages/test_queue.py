@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.acceptance.pooling import Steward
 from tests.acceptance.reviewing import Desk, edited
 from tests.broker import StartBroker, fresh_project
 from tests.git.sandbox import Sandbox
+from tests.modes import VARIATION
 from tests.pages.conftest import Check, OpenWindows, Shot
 from tests.pages.plain import Plain
 from tests.pages.windows import Windows, write
@@ -44,6 +45,7 @@ def test_reviews_are_found_by_state_words_path_and_people(page: Page, shop: Desk
     expect(page.locator(f"#row-{found} a")).to_have_attribute("href", f"/reviews/{found}")
 
 
+@VARIATION
 def test_what_comes_into_the_queue_is_seen_at_once_and_what_is_ticked_stays(page: Page, shop: Desk):
     first = shop.put_up(intent="The first")
     page.goto(f"/queue?project={shop.project}")
@@ -54,6 +56,27 @@ def test_what_comes_into_the_queue_is_seen_at_once_and_what_is_ticked_stays(page
     shop.put_up(intent="The third")
     expect(page.get_by_role("link", name=re.compile("Pending 3"))).to_be_visible()
     expect(page.get_by_role("checkbox", name="Choose The first")).to_be_checked()
+
+
+def test_nothing_moves_from_under_a_pointer_that_is_pressed(page: Page, shop: Desk):
+    shop.put_up(intent="Pressed")
+    page.goto(f"/queue?project={shop.project}&sort=newest")
+    waiting: list[Route] = []
+
+    def hold(route: Route) -> None:
+        waiting.append(route)
+
+    page.route("**/queue?*", hold)
+    with page.expect_request("**/queue?*"):
+        shop.put_up(intent="Above it")
+    page.get_by_role("link", name="Pressed").hover()
+    page.mouse.down()
+    with page.expect_response("**/queue?*"):
+        waiting[0].continue_()
+    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    page.mouse.up()
+    expect(page.get_by_role("heading", name="Pressed")).to_be_visible()
+    page.unroute_all()
 
 
 def test_several_are_closed_at_once_and_each_tells_what_came_of_it(windows: Windows, shop: Desk):
@@ -223,6 +246,7 @@ def test_an_override_of_the_gate_is_a_problem_until_it_is_seen_and_the_next_one_
     expect(problems).to_contain_text("The model is down")
 
 
+@VARIATION
 def test_of_what_is_not_the_persons_ten_of_a_project_stand_unfolded(page: Page, shop: Desk):
     shop.put_up(intent="By Ada", proposer_id="ada")
     for number in range(10):
@@ -238,6 +262,7 @@ def test_of_what_is_not_the_persons_ten_of_a_project_stand_unfolded(page: Page, 
     expect(page.get_by_role("link", name="Number 09", exact=True)).to_be_visible()
 
 
+@VARIATION
 def test_the_title_of_every_page_counts_what_needs_the_person(
     start_broker: StartBroker, browser_windows: OpenWindows, shot: Shot
 ):
@@ -272,6 +297,7 @@ window.Notification = class extends EventTarget {
 """
 
 
+@VARIATION
 def test_only_what_is_new_is_told_and_only_once_it_was_asked_for(
     start_broker: StartBroker, browser_windows: OpenWindows
 ):

@@ -258,8 +258,8 @@
       if (!item.number || isOfBase(item) || item.side === "before") suggestion.closest("label").remove();
       if (!item.number || item.round !== shownRound()) end.closest("label").remove();
       form.querySelector("details").open = Object.values(details(item)).some((one) => one !== null);
-      // After the focus has gone on, as the editor may go to another line.
-      end.addEventListener("change", () => setTimeout(reachTyped));
+      // The editor may go to another line: after the focus has gone on, and what took it there is let go.
+      end.addEventListener("change", () => setTimeout(() => window.tandemReleased().then(reachTyped)));
     }
     // Before it is added or sent, too: the last line may have been typed just now.
     function reachTyped() {

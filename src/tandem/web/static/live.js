@@ -153,9 +153,18 @@
     settle();
   }
 
+  // A press on what moves before it is let go is no click, so nothing moves meanwhile.
+  let letGo = null;
+  let released = Promise.resolve();
+  document.addEventListener("pointerdown", () => (letGo ? null : (released = new Promise((done) => (letGo = done)))), true);
+  // The click comes right behind; of a window that loses the focus the end may be heard by another.
+  for (const kind of ["pointerup", "pointercancel", "blur"]) window.addEventListener(kind, () => setTimeout(() => (letGo = void letGo?.())));
+  window.tandemReleased = () => released;
+
   // An answer without a part, as from a broker that is stopping, leaves it as it is.
   async function put(text, elements, isLate = () => false) {
     const page = new DOMParser().parseFromString(text, "text/html");
+    await released;
     // Rows that are as they were come empty.
     for (const row of page.querySelectorAll("[data-same]")) row.replaceWith(document.getElementById(row.id)?.cloneNode(true) || "");
     for (const element of elements) {
