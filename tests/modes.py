@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 VARIATION = pytest.mark.variation
-"""For a row or a test that takes the same way as one that always runs, with another value."""
+"""For a row or a test that reaches no code but what tests that always run reach, too: another value, order or window.
+
+Its behaviour may break all the same: who changes an area runs its variations (CONTRIBUTING.md)."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

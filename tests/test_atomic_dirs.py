@@ -16,6 +16,7 @@ import pytest
 from tandem.core import atomic_dirs
 from tandem.core.atomic_dirs import write_whole
 from tandem.errors import Unavailable
+from tests.modes import VARIATION
 from tests.racing import PATIENCE_SECONDS, all_at_once, await_ready, go_on, start, survives
 
 NAME = "2026-11-21-login-k3f9"
@@ -106,7 +107,7 @@ def test_only_the_user_can_look_into_it(tmp_path: Path) -> None:
     assert modes == {path: 0o700 if path.is_dir() else 0o600 for path in modes}
 
 
-@pytest.mark.parametrize("before", [None, TWO], ids=["new", "replaced"])
+@pytest.mark.parametrize("before", [pytest.param(None, id="new", marks=VARIATION), pytest.param(TWO, id="replaced")])
 def test_a_kill_at_any_step_leaves_nothing_the_old_or_the_new_and_the_next_write_works(
     tmp_path: Path, before: Mapping[str, bytes] | None
 ) -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tandem.git.hunks import FileDiff, Gap, gaps, parse, split_files, widened
 from tests.git.sandbox import Sandbox
+from tests.modes import VARIATION
 from tests.replaying.strict import LINE
 
 Tree = dict[str, tuple[bytes, bool]]
@@ -90,6 +91,7 @@ def test_a_diff_by_git_reads_back_as_the_same_change(sandbox: Sandbox, before: T
     assert "".join(part for _, part in parts) == diff
 
 
+@VARIATION
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(before=CONTENTS, after=CONTENTS, data=st.data())
 def test_a_diff_filled_with_the_lines_it_left_out_is_still_the_same_change(

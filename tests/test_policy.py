@@ -14,6 +14,7 @@ from tandem.reviews.finding_rules import SEVERITIES as SEVERITIES_OF_FINDINGS
 from tandem.reviews.rules import Category
 from tandem.rulings.policy import CATEGORIES, SEVERITIES, Facts, Need, Policy, Requirements
 from tandem.rulings.policy_file import parse
+from tests.modes import VARIATION
 
 OWN = ".tandem/policy.toml"
 
@@ -423,6 +424,7 @@ def test_a_change_needs_the_union_of_what_its_paths_need(rules: list[str], match
         assert words - {"checks"}
 
 
+@VARIATION
 @settings(max_examples=100)
 @given(rules=st.lists(_rules(), min_size=2, max_size=6), asked=_changes)
 def test_another_rule_takes_no_need_from_a_path_that_has_one(rules: list[str], asked: Facts) -> None:

@@ -21,6 +21,7 @@ from tests.acceptance.furnishing import REQUESTS, Shop
 from tests.acceptance.reviewing import OTHER, PROPOSAL, REVIEWER, WHY, Desk
 from tests.broker import BrokerProcess, fresh_project
 from tests.git.sandbox import Sandbox
+from tests.modes import VARIATION
 
 
 @pytest.fixture
@@ -92,12 +93,14 @@ def test_and_that_of_every_other_read(looked_at: Shop):
         is_the_same_over_mcp(looked_at, *is_as_declared(looked_at, *case))
 
 
+@VARIATION
 @ON_POSTGRESQL
 @of_each(PASSING)
 def test_postgresql_answers_a_read_of_what_does_not_last(own: Shop, operation: str, number: int):
     is_as_declared(own, operation, number)
 
 
+@VARIATION
 @ON_POSTGRESQL
 def test_postgresql_answers_every_other_read(looked_at: Shop):
     for case in LASTING:

@@ -19,6 +19,7 @@ from tests.broker import CALL_SECONDS
 from tests.commandline import Ended, Inside
 from tests.forked import run_tandem
 from tests.interfaces.broker_process import WatchedBroker, watched_broker
+from tests.modes import VARIATION
 
 POSIX_ONLY = pytest.mark.skipif(sys.platform == "win32", reason="platform: Windows sends processes no signals")
 
@@ -97,6 +98,7 @@ def test_a_wrong_setting_is_refused_with_its_place(data_dir: Path) -> None:
     assert "TANDEM_SWEEP_INTERVAL_SECONDS must be a number" in refused.unwrapped
 
 
+@VARIATION
 def test_the_life_of_a_broker_in_the_background(data_dir: Path) -> None:
     where = ("--data-dir", str(data_dir))
     first = started("up", "--background", "--port", "0", *where)

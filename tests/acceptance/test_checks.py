@@ -15,6 +15,7 @@ from tests.acceptance.gating import staged
 from tests.acceptance.reviewing import edited
 from tests.acceptance.staffed import StaffedBroker, until
 from tests.acceptance.tables import table
+from tests.modes import VARIATION
 
 NO_BETTER = "import sys; sys.exit('better' in open('a.txt').read())"
 CALM = check("calm", "print('calm')")
@@ -326,6 +327,7 @@ def test_p8_no_result_is_believed_that_the_broker_does_not_have_itself(tmp_path:
         assert project.broker.audited().status != 0
 
 
+@VARIATION
 def test_a_supervisor_with_a_token_runs_checks(tmp_path: Path) -> None:
     with checked(tmp_path, auth="token", checks_at_once=0) as project:
         project.have(CALM)

@@ -26,6 +26,7 @@ from tests.acceptance.gated import (
 from tests.acceptance.reviewing import OTHER, at_once
 from tests.acceptance.waiting import Waiter, until_waiting
 from tests.broker import fresh_project
+from tests.modes import VARIATION
 
 if TYPE_CHECKING:
     from tests.acceptance.two_brokers import Site
@@ -116,6 +117,7 @@ def blocked(watcher: psycopg.Connection[Any]) -> int:
     return row[0]
 
 
+@VARIATION
 def test_tokens_of_one_broker_work_at_the_other(teams: Pair):
     one, two = teams
     token = begin(one, two)
@@ -141,6 +143,7 @@ def test_p4_a_start_under_a_key_begins_one_cycle_with_one_token(writers: Pair):
     one.finish("writer")
 
 
+@VARIATION
 def test_every_order_of_approval_withdrawal_and_revision(site: Site, teams: Pair):
     one, two = teams
     for order in itertools.permutations(range(3)):
@@ -172,6 +175,7 @@ def test_every_order_of_approval_withdrawal_and_revision(site: Site, teams: Pair
             one.do("close_review", review_id=written["data"]["review_id"])
 
 
+@VARIATION
 def test_every_order_of_completion_and_handoff_and_claim(site: Site, writers: Pair):
     one, two = writers
     for order in itertools.permutations(range(3)):

@@ -235,6 +235,7 @@ def test_p8_a_copy_that_is_not_whole_is_refused(backup: Path, elsewhere: Place, 
     assert elsewhere.log() == []
 
 
+@VARIATION
 @pytest.mark.skipif(sys.platform == "win32", reason="platform: tells no process's largest memory")
 def test_a_line_that_inflates_to_more_than_any_copy_has_costs_little_memory(elsewhere: Place, tmp_path: Path):
     """Each member of the file is 10 kB, and 10 MB without compression; two gigabytes cost four."""

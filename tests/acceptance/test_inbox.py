@@ -16,6 +16,7 @@ from tests.acceptance.reviewing import OTHER, PROPOSER, REVIEWER, WHY, Desk, edi
 from tests.broker import BrokerProcess, fresh_project
 from tests.databases import ON_BOTH_DATABASES
 from tests.git.sandbox import Sandbox
+from tests.modes import VARIATION
 
 pytest_plugins = ["tests.acceptance.gated_brokers"]
 BYSTANDER = "somebody"
@@ -335,6 +336,7 @@ def test_lists_are_in_queue_order_and_counted_one_beyond_the_limit(desk: Desk):
     desk.refused("TOO_LARGE", "get_inbox", person=BYSTANDER, limit=201)
 
 
+@VARIATION
 def test_a_row_says_how_large_the_change_is_and_how_many_findings_are_open(shop: Desk):
     reviews = [shop.put_up(diff=edited()) for _ in range(51)]
     finding = {"severity": "major", "file": "a.txt", "line": 1, "claim": "This is wrong."}

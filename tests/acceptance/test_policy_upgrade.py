@@ -15,6 +15,7 @@ from tests.acceptance.reviewing import Desk, edited
 from tests.acceptance.test_data import signed
 from tests.broker import BrokerProcess
 from tests.git.sandbox import Sandbox
+from tests.modes import VARIATION
 
 COPY = Path(__file__).with_name("copies") / "0032_objections.jsonl"
 """Made by the version before policies: an open, a claimed and an approved review of `TEXTS`, on the one commit of a
@@ -66,6 +67,7 @@ def upgraded(tmp_path: Path) -> Iterator[Victim]:
         broker.assert_intact()
 
 
+@VARIATION
 def test_each_open_review_is_judged_by_the_policy_from_then_on_and_nothing_is_lost(upgraded: Victim) -> None:
     reviews = {one["intent"].removeprefix("Say "): one["review_id"] for one in upgraded.rows("list_reviews", "reviews")}
     assert [upgraded.status(reviews[text])["status"] for text in TEXTS] == ["pending", "claimed", "approved"]

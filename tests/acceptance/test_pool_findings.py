@@ -10,6 +10,7 @@ import pytest
 
 from tests.acceptance.reviewing import edited
 from tests.acceptance.staffed import Counter, StaffedBroker, counter, only_posix
+from tests.modes import VARIATION
 
 pytestmark = only_posix
 TIMES = 3
@@ -51,6 +52,7 @@ def whole(*changes: tuple[int, str], first: str = "") -> str:
     return f"diff --git a/a.txt b/a.txt\n{''.join(hunk)}"
 
 
+@VARIATION
 def test_the_next_round_shows_where_a_finding_stands_and_what_was_answered(project: Counter) -> None:
     intent = "in-turn find=2,8 settle"
     review = project.put_up(intent=intent, diff=whole((2, "better"), (8, "worse")))
@@ -86,6 +88,7 @@ def test_who_says_nothing_of_an_earlier_finding_or_approves_over_it_is_tried_aga
     assert found["finding_id"] in over_it
 
 
+@VARIATION
 def test_a_persons_finding_is_shown_and_not_asked_about(project: Counter) -> None:
     project.do("pause_reviewers", reason="A person looks first.")
     review = project.put_up(intent="settle", diff=edited(text="a heading"))

@@ -11,6 +11,7 @@ import pytest
 
 from tests.acceptance.staffed import Counter, StaffedBroker, counter, only_posix, program
 from tests.git.sandbox import Sandbox
+from tests.modes import VARIATION
 
 pytestmark = only_posix
 MARK = "marked-by-a-shell"
@@ -60,6 +61,7 @@ def assert_no_shell_ran(project: Counter, *folders: Path) -> None:
         assert found == []
 
 
+@VARIATION
 def test_nothing_that_settings_or_a_proposal_say_is_run_and_the_arguments_are_those_of_the_settings(
     project: Counter,
 ) -> None:

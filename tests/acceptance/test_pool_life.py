@@ -10,6 +10,7 @@ from pathlib import Path
 from tests.acceptance.reviewing import Desk
 from tests.acceptance.staffed import Counter, StaffedBroker, counter, only_posix, stand_still, until
 from tests.broker import BrokerProcess, fresh_project
+from tests.modes import VARIATION
 from tests.reviewers.running import is_gone
 
 pytestmark = only_posix
@@ -82,6 +83,7 @@ def _programs_of(broker: StaffedBroker, reviewer_id: str) -> list[int]:
     return [one.pid for one in broker.programs() if one.environ().get("TANDEM_REVIEWER") == reviewer_id]
 
 
+@VARIATION
 def test_a_stop_waits_for_a_review_that_ends_in_time(tmp_path: Path) -> None:
     broker = StaffedBroker(tmp_path, {"drain_seconds": 60})
     with broker, counter(broker, tmp_path / "repository") as project:

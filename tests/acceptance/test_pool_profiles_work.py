@@ -14,6 +14,7 @@ from tests.acceptance.reviewing import edited
 from tests.acceptance.staffed import Counter, StaffedBroker, counter, only_posix, program
 from tests.commandline import Shell
 from tests.git.sandbox import Sandbox
+from tests.modes import VARIATION
 
 pytestmark = only_posix
 RULES = """\
@@ -74,6 +75,7 @@ def approved(project: Counter, diff: str) -> str:
     return review
 
 
+@VARIATION
 def test_one_without_a_vote_adds_findings_and_the_small_model_decides(project: Counter) -> None:
     review = approved(project, edited())
     assert told(project, review) == [("advice", "big", "high"), ("small", "tiny", "low")]

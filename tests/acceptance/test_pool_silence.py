@@ -12,6 +12,7 @@ import pytest
 from tests.acceptance.pooling import Steward, broker, started
 from tests.acceptance.reviewing import Desk
 from tests.acceptance.staffed import Counter, StaffedBroker, counter, only_posix
+from tests.modes import VARIATION
 
 __all__ = ["broker"]
 
@@ -26,6 +27,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Counter]:
         yield opened
 
 
+@VARIATION
 @only_posix
 def test_a_program_that_computes_without_a_word_is_not_silent(project: Counter) -> None:
     review = project.ask("compute 2.5")

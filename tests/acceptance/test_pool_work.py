@@ -62,6 +62,7 @@ def test_many_proposals_at_once_never_pass_the_cap_and_are_all_decided(tmp_path:
         assert all(one["approvals"] == one["reviews_completed"] > 0 for one in team)
 
 
+@VARIATION
 def test_each_project_gets_its_own_reviewer_in_its_own_folder(tmp_path: Path) -> None:
     with (
         StaffedBroker(tmp_path) as broker,

@@ -16,6 +16,7 @@ import pytest
 
 from tests.acceptance.staffed import Counter, StaffedBroker, counter, only_posix, until
 from tests.git.sandbox import Sandbox
+from tests.modes import VARIATION
 
 pytestmark = only_posix
 ROUNDS = 4
@@ -148,6 +149,7 @@ def test_a_text_without_a_base_is_read_beside_the_newest_commit(project: Counter
     assert "names no commit" in prompt
 
 
+@VARIATION
 def test_of_a_reviewer_that_is_killed_while_its_folder_is_made_nothing_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

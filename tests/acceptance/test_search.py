@@ -12,6 +12,7 @@ from tests.acceptance.tables import table
 from tests.broker import BrokerProcess, fresh_project
 from tests.databases import ON_BOTH_DATABASES
 from tests.git.sandbox import new_file
+from tests.modes import VARIATION
 
 SORTS = ("queue", "newest", "oldest", "updated")
 
@@ -118,6 +119,7 @@ def test_paths_of_the_current_round_are_found_and_counted(shop: Desk):
     assert ids(shop, path="b.txt") == []
 
 
+@VARIATION
 @ON_BOTH_DATABASES
 def test_a_change_of_very_many_files_is_found_by_any_of_them(shop: Desk):
     files = 2_000

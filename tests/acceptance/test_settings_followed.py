@@ -14,6 +14,7 @@ from tandem.settings import writing
 from tests.acceptance.reviewing import PROPOSAL, edited
 from tests.acceptance.staffed import Counter, StaffedBroker, counter, only_posix, program, until
 from tests.commandline import Inside
+from tests.modes import VARIATION
 
 pytestmark = only_posix
 
@@ -69,6 +70,7 @@ def open_project(broker: Followed, tmp_path: Path) -> Iterator[Counter]:
         yield opened
 
 
+@VARIATION
 def test_a_pool_that_is_switched_on_takes_what_waits_already_and_others_follow_without_a_restart(
     broker: Followed, project: Counter
 ) -> None:

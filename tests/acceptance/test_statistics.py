@@ -7,6 +7,7 @@ from typing import Any
 from tests.acceptance.pooling import Steward, ended
 from tests.acceptance.reviewing import OTHER, REVIEWER, AgentDesk, Desk, edited
 from tests.databases import ON_BOTH_DATABASES
+from tests.modes import VARIATION
 
 MAJOR = {"file": "a.txt", "line": 2, "severity": "major", "category": "Logic: order", "claim": "It is not the best."}
 NIT = {"severity": "nit", "category": "logic: order ", "claim": "Odd word."}
@@ -50,6 +51,7 @@ def approved_in_two_rounds(steward: Steward, cost_usd: float | None, *findings: 
     return reviewer
 
 
+@VARIATION
 @ON_BOTH_DATABASES
 def test_findings_are_counted_by_category_and_model_with_their_cost(shop: Desk) -> None:
     steward, silent = Steward(shop), Steward(shop)

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from tests.architecture.source import ROOT
+from tests.modes import VARIATION
 
 PLUGINS = [word for name in ("tests.no_skips", "no:cacheprovider") for word in ("-p", name)]
 EXAMPLES = """
@@ -71,6 +72,7 @@ def test_in_ci_only_a_platform_excuses(tmp_path: Path) -> None:
     assert "1 error" in last
 
 
+@VARIATION
 def test_what_cannot_be_fetched_fails_one_test_and_says_why(tmp_path: Path) -> None:
     last = outcome(tmp_path, MISSING, "--numprocesses", "2", ci="true")
     assert "1 failed, 1 passed, 6 skipped, 1 error" in last

@@ -22,6 +22,7 @@ import distribution
 from tandem.git.runner import OLDEST_GIT
 from tests.architecture.pages import pages
 from tests.architecture.source import ROOT
+from tests.modes import VARIATION
 
 GIT_VERSION = ".".join(map(str, OLDEST_GIT))
 PROGRAM = re.compile(r"```python\n(.*?)```", re.DOTALL)
@@ -132,7 +133,7 @@ def test_every_text_has_the_repositorys_own_address(about: Message) -> None:
     assert [name for name, text in texts.items() if re.search(r"(?<![\w.])example/", text)] == []
 
 
-@pytest.mark.parametrize("checker", ["mypy", "pyright"])
+@pytest.mark.parametrize("checker", [pytest.param("mypy", marks=VARIATION), "pyright"])
 def test_a_users_program_is_accepted_by(checker: str, environment: Path, tmp_path: Path) -> None:
     guide = (ROOT / "docs/guide/python.md").read_text("utf-8")
     programs = [tmp_path / f"program_{number}.py" for number, _ in enumerate(PROGRAM.findall(guide))]

@@ -14,6 +14,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from tests.architecture.source import ROOT
+from tests.modes import VARIATION
 
 # Pytest without workers, where it does not matter that it has some.
 ALONE = ("--numprocesses", "0")
@@ -163,6 +164,7 @@ def test_writing_pins_keeps_markers_and_those_of_other_platforms(tree: Path) -> 
     assert not [line for line in lines if line.startswith("gone")]
 
 
+@VARIATION
 def test_fuzz_goes_on_after_what_it_found_and_says_how_to_keep_it(tree: Path) -> None:
     (tree / "conftest.py").write_text(PLUGIN, "utf-8")
     wrong = (

@@ -21,6 +21,7 @@ from tandem.git.repository import Repository
 from tandem.git.snapshot import Scope
 from tandem.git.validation import Applied, apply_diff, parse_only
 from tests.git.sandbox import Sandbox, edit
+from tests.modes import VARIATION
 from tests.test_hunks import applied
 
 Tree = dict[str, tuple[bytes, bool]]
@@ -91,6 +92,7 @@ def test_any_edit_has_the_digest_of_its_commit(playground: Sandbox, before: Tree
         sandbox.git("checkout", "-q", "--force", "main")
 
 
+@VARIATION
 @settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data())
 def test_a_damaged_diff_means_the_same_to_the_whole_tree(playground: Sandbox, data: st.DataObject) -> None:

@@ -16,6 +16,7 @@ from tandem.git.rounds import RoundPatch
 from tandem.git.travel import Spot, Version
 from tests.architecture.source import ROOT
 from tests.git.sandbox import Sandbox
+from tests.modes import VARIATION
 from tests.replaying.clone import GitFailed
 from tests.replaying.clone import Repository as History
 from tests.replaying.strict import LINE
@@ -99,6 +100,7 @@ def blamed(sandbox: Sandbox, path: str, before: str) -> dict[int, int]:
     return {int(old): int(new) for commit, old, new in BLAMED.findall(said) if commit.decode() == before}
 
 
+@VARIATION
 def test_every_line_of_real_files_stands_where_blame_has_it(
     sandbox: Sandbox, chance: random.Random, monkeypatch: pytest.MonkeyPatch
 ) -> None:

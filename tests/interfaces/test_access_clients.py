@@ -18,6 +18,7 @@ from tandem.core import platforms
 from tests.commandline import DIFF, Ended, Inside, Shell, finish, owners_desk
 from tests.interfaces.bridging import Peer, Reply, Request, bridge, peer
 from tests.interfaces.broker_process import WatchedBroker, watched_broker
+from tests.modes import VARIATION
 from tests.pages.guarded import Surfer
 
 HINTS = ("TANDEM_TOKEN", "tandem token create")
@@ -69,6 +70,7 @@ def read(folder: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+@VARIATION
 def test_the_owner_needs_nothing(broker: WatchedBroker, owner: Inside) -> None:
     anywhere = Shell("", owner.cwd)
     listed = finish(anywhere.start("project", "list", "--json", TANDEM_BROKER=""))

@@ -22,6 +22,7 @@ from tandem.client import TandemClient
 from tandem.core import platforms
 from tandem.settings.config import load_settings
 from tests.commandline import repository
+from tests.modes import VARIATION
 
 pytestmark = pytest.mark.usefixtures("config_dir")
 
@@ -149,6 +150,7 @@ def test_a_broker_elsewhere_that_never_comes_is_not_to_be_started_here(
     assert "tandem up" not in error["message"]
 
 
+@VARIATION
 def test_a_broker_that_cannot_start_says_why_to_the_client(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(forward, "OUTAGE_SECONDS", 0.5)
     monkeypatch.setenv("TANDEM_DATA_DIR", str(tmp_path / "data"))

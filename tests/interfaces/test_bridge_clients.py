@@ -15,6 +15,7 @@ from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from tests.interfaces.broker_process import WatchedBroker, watched_broker
+from tests.modes import VARIATION
 
 pytestmark = pytest.mark.anyio
 
@@ -117,6 +118,7 @@ def text_in(folder: Path) -> str:
     return "".join(files)
 
 
+@VARIATION
 async def test_a_whole_cycle_is_played_by_two_clients_that_never_see_a_key(
     broker: WatchedBroker, mode: str, tmp_path: Path
 ) -> None:

@@ -15,6 +15,7 @@ import pytest
 from tests.broker import CALL_SECONDS, BrokerProcess
 from tests.certifying import Authority
 from tests.interfaces.serving import HANDSHAKE, mcp_headers, mcp_message
+from tests.modes import VARIATION
 
 if sys.platform != "linux":
     pytest.skip("platform: limits of another process are Linux's", allow_module_level=True)
@@ -51,6 +52,7 @@ def listing(client: httpx.Client) -> httpx.Response:
     return client.post("/mcp", json=message, headers=mcp_headers(HANDSHAKE, "tools/list"))
 
 
+@VARIATION
 def test_a_broker_is_reached_among_more_half_sent_requests_than_it_can_open_files(meagre: BrokerProcess) -> None:
     soft, _ = resource.prlimit(meagre.pid, resource.RLIMIT_NOFILE)
     assert soft == OPEN_FILES, "the soft limit was not raised"

@@ -18,6 +18,7 @@ from tests.broker import BrokerProcess
 from tests.commandline import Ended, repository
 from tests.forked import run_tandem
 from tests.interfaces.test_bridge_broker import answered
+from tests.modes import VARIATION
 from tests.stranger import listening
 
 KEY = "ab" * 32
@@ -124,6 +125,7 @@ def test_a_stranger_that_passes_the_number_on_to_the_own_broker_proves_nothing(
     assert "has not proved" in refused.stderr
 
 
+@VARIATION
 @pytest.mark.parametrize("owned", ["token"], indirect=True)
 def test_a_stranger_at_the_usual_port_does_not_keep_an_agent_from_its_own_broker(
     owned: BrokerProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

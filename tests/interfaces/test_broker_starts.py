@@ -122,6 +122,7 @@ def test_a_start_without_options_has_those_of_the_last_run(user: User) -> None:
         assert user.status()["url"] == f"http://127.0.0.1:{user.port}"
 
 
+@VARIATION
 def test_a_start_by_itself_asks_for_tokens_as_the_last_run_did_whatever_became_of_its_record(user: User) -> None:
     file = user.data_dir / "last_run.json"
     user.killed("--port", str(user.port), TANDEM_AUTH="token")
@@ -212,6 +213,7 @@ def test_a_free_port_of_the_last_run_is_taken_again(user: User) -> None:
         assert user.status()["url"] == first
 
 
+@VARIATION
 @pytest.mark.parametrize("start", ["by itself", "for a client"])
 def test_a_start_without_options_takes_a_free_port_where_the_last_one_is_taken_and_is_found_there(
     user: User, start: str

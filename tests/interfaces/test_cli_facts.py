@@ -111,6 +111,7 @@ def test_facts_with_the_names_of_a_dictionarys_methods_are_shown_as_any_others(t
         assert f'│ metadata {name} {{"{name}": 1}} │' in lines(shown.stdout)
 
 
+@VARIATION
 def test_the_help_of_every_command_fits_a_narrow_terminal_and_an_operations_teaches_by_example(tandem: Inside) -> None:
     operations = {f"{one.noun} {one.verb}" for one in OPERATIONS.values()}
     assert operations <= COMMANDS.keys()

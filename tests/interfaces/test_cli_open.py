@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from tests.commandline import Inside, Shell, finish
+from tests.modes import VARIATION
 
 NO_DISPLAY: dict[str, Any] = {"BROWSER": "", "DISPLAY": "", "WAYLAND_DISPLAY": "", "SSH_CONNECTION": ""}
 OVER_SSH: dict[str, Any] = {**NO_DISPLAY, "SSH_CONNECTION": "192.0.2.7 51234 192.0.2.1 22"}
@@ -86,6 +87,7 @@ def test_where_no_browser_opens_the_address_is_printed_with_the_reason(
     assert said.format(port=httpx.URL(tandem.url).port) in done.stderr
 
 
+@VARIATION
 def test_a_broker_that_does_not_run_is_started_first(tmp_path: Path, person: Person) -> None:
     own = {"TANDEM_DATA_DIR": str(tmp_path / "data"), "TANDEM_PORT": "0", "BROWSER": str(person.browser)}
     shell = Shell("", tmp_path)

@@ -23,6 +23,7 @@ from tandem.cli.main import OFFERS
 from tests.commandline import Inside, Shell, repository
 from tests.forked import Started, start_tandem
 from tests.interfaces.broker_process import WatchedBroker, watched_broker
+from tests.modes import VARIATION
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="platform: reviewers run in WSL there")
 
@@ -112,6 +113,7 @@ def newest(tandem: Inside) -> str:
     return str(tandem.run("review", "list", "--json").data["reviews"][0]["review_id"])
 
 
+@VARIATION
 def test_the_pool_decides_and_its_reviewers_are_shown(tandem: Inside) -> None:
     assert "No reviewer has run yet" in tandem.run("reviewers", "list").stdout
     status, _ = submitted(tandem, "Evaluate it", "three = eval(two)", "--wait", "--timeout", "60")
@@ -165,6 +167,7 @@ def offered(tandem: Inside, incomplete: str) -> list[tuple[str, str]]:
         return OFFERS["reviewer"](incomplete)
 
 
+@VARIATION
 def test_a_paused_pool_starts_nothing_and_says_why(tandem: Inside) -> None:
     paused = tandem.run("reviewers", "pause", "--reason", "the model is down")
     assert ("paused" in paused.stdout, "starts nothing: the model is down" in paused.stdout) == (True, True)
@@ -281,6 +284,7 @@ def test_a_supervisor_elsewhere_reviews_with_the_history_of_the_folder_that_it_i
     assert alone.run("reviewers", "list", "--json").data["pools"][-1]["state"] == "ended"
 
 
+@VARIATION
 def test_a_second_supervisor_on_a_folder_is_refused_and_one_on_its_copy_is_another(
     alone: Inside, tmp_path: Path
 ) -> None:

@@ -14,6 +14,7 @@ from tandem.bridge.operations import OPERATIONS
 from tandem.cli import program
 from tandem.cli.table import COMMANDS
 from tests.commandline import NOBODY, Inside
+from tests.modes import VARIATION
 
 SLOW = ("asyncio", "orjson", "pydantic", "rich", "typer")
 """Each takes longer to import than the interpreter to start."""
@@ -60,6 +61,7 @@ QUICK = (
 )
 
 
+@VARIATION
 def test_a_command_has_imported_nothing_slow_when_it_ends(tandem: Inside) -> None:
     names = {"review": tandem.created(), "other": tandem.created("--intent", "another")}
     (tandem.cwd / "a.txt").write_text("one\ntwo and more\n")

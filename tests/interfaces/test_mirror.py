@@ -29,6 +29,7 @@ from tests.broker import CALL_SECONDS, BrokerProcess, Caller
 from tests.commandline import Ended, Shell, finish, git, repository
 from tests.interfaces.broker_process import WatchedBroker, watched_broker
 from tests.interfaces.test_remote import FILES, Gate, Machine, approve, edit, reviewed, sent
+from tests.modes import VARIATION
 
 
 @pytest.fixture(scope="module")
@@ -480,6 +481,7 @@ def test_checks_run_on_a_round_of_a_mirror(tmp_path: Path) -> None:
         assert project.call("create_review", **proposal)["error"]["code"] == "UNAVAILABLE"
 
 
+@VARIATION
 def test_each_broker_on_a_database_keeps_a_mirror_of_its_own_with_the_same_key(
     tmp_path: Path, guarded: Guarded, postgres_url: str
 ) -> None:

@@ -19,6 +19,7 @@ from tests.acceptance.reviewing import Desk
 from tests.acceptance.staffed import Counter, StaffedBroker, counter, only_posix, until
 from tests.broker import fresh_project
 from tests.commandline import Shell, finish
+from tests.modes import VARIATION
 from tests.repository.gating import Gated
 from tests.repository.stepping import PLAN, PLAN_FILE, Steps
 
@@ -123,6 +124,7 @@ def test_a_program_that_is_missing(pool: Pool) -> None:
     assert "PATH of the broker" in none["remedy"]
 
 
+@VARIATION
 def test_a_pool_whose_circuit_is_open(pool: Pool) -> None:
     pool.becomes("broken")
     pool.ask("approve")
@@ -273,6 +275,7 @@ def test_an_agents_wait_ends_at_once_where_a_person_paused_the_pool_and_the_page
     assert 'href="/reviewers">Reviewers</a>' in page
 
 
+@VARIATION
 def test_a_wait_ends_when_the_pool_is_paused_meanwhile(pool: Pool, paused: Callable[[], None]) -> None:
     pool.becomes("hang")
     review = pool.ask("approve")

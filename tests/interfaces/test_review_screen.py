@@ -12,6 +12,7 @@ from tandem.pool.rules import supervisor_id
 from tandem.reviews.finding_contract import GivenFinding
 from tests.commandline import DIFF
 from tests.interfaces.screen_stage import PERSON, Stage, stage
+from tests.modes import VARIATION
 
 pytestmark = pytest.mark.anyio
 
@@ -29,6 +30,7 @@ async def test_what_waits_is_listed_in_the_brokers_order_and_new_things_come_by_
     assert shown.index("A normal change") < shown.index("Waiting on others") < shown.index("A held change")
 
 
+@VARIATION
 async def test_a_pool_that_is_paused_is_one_cause_and_what_it_holds_up_opens(at: Stage) -> None:
     secret = "t" * 40
     async with TandemClient(at.other.session.url) as steward:
@@ -90,6 +92,7 @@ async def test_reviews_at_which_reviewers_failed_are_tried_again_together(at: St
     assert [(await at.status(one)).attention for one in failed] == [None, None]
 
 
+@VARIATION
 async def test_a_finding_on_the_line_under_the_cursor_goes_with_the_verdict(at: Stage, review_id: str) -> None:
     await at.press("down", "down", "down", "down", "l")
     await at.shows("Finding on a.txt, line 2", "Minor. The fault", "your next verdict, which claims the review.")
@@ -138,6 +141,7 @@ async def test_a_reason_typed_at_once_is_a_reason_and_chooses_no_verdict(at: Sta
     assert sorted(found.verdict_reason.split()) == ["a", "go", "no", "x"]
 
 
+@VARIATION
 async def test_a_finding_that_was_kept_goes_with_the_verdict_on_a_later_round(at: Stage, review_id: str) -> None:
     await at.press("down", "down", "down", "down", "l")
     await at.shows("Finding on a.txt, line 2")
@@ -326,6 +330,7 @@ async def test_no_verdict_on_ones_own_work_is_offered_but_answers_to_findings_ar
         assert (found.finding_id, found.state, found.answered_by) == (blocking, "refuted", "robot")
 
 
+@VARIATION
 async def test_whose_counter_patch_the_proposer_accepted_decides_on_it(at: Stage, review_id: str, url: str) -> None:
     async with TandemClient(url, agent=PERSON) as ann:
         claim = await ann.claim_review(reviewer_id=PERSON, review_id=review_id)
@@ -344,6 +349,7 @@ async def test_whose_counter_patch_the_proposer_accepted_decides_on_it(at: Stage
     await at.becomes(review_id, "approved")
 
 
+@VARIATION
 async def test_a_claim_on_what_became_ones_own_can_only_be_released(at: Stage, url: str) -> None:
     review_id = await at.create()
     async with TandemClient(url) as nameless:

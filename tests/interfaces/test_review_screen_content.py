@@ -17,6 +17,7 @@ from tandem.reviews.finding_contract import GivenFinding
 from tests.broker import BrokerProcess
 from tests.commandline import running_broker
 from tests.interfaces.screen_stage import DIFF, PERSON, Stage, stage
+from tests.modes import VARIATION
 
 pytestmark = pytest.mark.anyio
 
@@ -104,6 +105,7 @@ async def test_a_plan_is_shown_as_a_document_with_findings_by_line(at: Stage) ->
     assert [(one.file, one.line, one.body) for one in said if one.kind == "finding"] == [("PLAN.md", 3, "how long?")]
 
 
+@VARIATION
 async def test_what_others_do_is_shown_where_it_happens_the_gravest_first(at: Stage, review_id: str) -> None:
     await at.bob.claim_review(reviewer_id="bob", review_id=review_id)
     await at.shows("with bob, claim ends")

@@ -10,6 +10,7 @@ from textual.widgets import OptionList
 from tandem.client import TandemClient
 from tests.commandline import DIFF, repository
 from tests.interfaces.screen_stage import Stage
+from tests.modes import VARIATION
 
 pytestmark = pytest.mark.anyio
 
@@ -30,6 +31,7 @@ new mode 100755
 """
 
 
+@VARIATION
 async def test_all_projects_stand_under_their_names_which_no_cursor_stops_at(at: Stage, tmp_path: Path) -> None:
     await at.create("Mine")
     async with TandemClient(at.other.session.url, agent="robot") as robot:

@@ -15,6 +15,7 @@ from tests.acceptance.reviewing import Desk
 from tests.commandline import DIFF, Shell
 from tests.interfaces.screen_stage import PERSON, Stage
 from tests.interfaces.test_review_screen_terminal import TERMINALS, terminal
+from tests.modes import VARIATION
 
 pytestmark = pytest.mark.anyio
 
@@ -102,6 +103,7 @@ async def test_three_comments_and_a_request_for_changes_take_eight_keys(at: Stag
     assert [(one.line, one.claim) for one in found][:3] == [(2, "Why two?"), (2, "Why 2?"), (2, "Test it.")]
 
 
+@VARIATION
 async def test_round_two_is_read_against_round_one_with_ones_findings_by_three_keys(at: Stage) -> None:
     review_id = await at.create()
     await at.opened(review_id)

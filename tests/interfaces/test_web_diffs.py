@@ -19,6 +19,7 @@ from tandem.web.diffs.code import shown, spelled
 from tandem.web.diffs.syntax import CLASSES, LANGUAGES, LONGEST_TEXT, Budget, highlighted, language_of
 from tandem.web.diffs.views import Layout, Outline, context_rows, outline, view
 from tests.interfaces.diff_pages import HOSTILE, WEB, Element, assert_harmless, read, rendered
+from tests.modes import VARIATION
 
 DIFF = """\
 diff --git a/src/greet.py b/src/greet.py
@@ -281,6 +282,7 @@ def test_highlighting_stops_when_its_time_is_over_and_goes_on_when_asked_again()
 FRAGMENTS = ('"', "/*", "<a ", "({`$", "a.b ", "<<E\n")
 
 
+@VARIATION
 def test_no_lexer_hangs_on_a_hostile_text_or_loses_any_of_it() -> None:
     for language in LANGUAGES:
         for fragment in FRAGMENTS:

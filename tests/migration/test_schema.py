@@ -26,6 +26,7 @@ from tandem.store.base import Store
 from tandem.store.engine import make_store
 from tandem.store.schema import POSTGRESQL_WORDS, SQLITE_WORDS, Schema, SchemaDialect, migrating
 from tandem.store.statement import SQLITE, Statement
+from tests.modes import VARIATION
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -119,6 +120,7 @@ def test_the_migrations_lead_to_the_tables(url: str) -> None:
     assert differences(url) == []
 
 
+@VARIATION
 def test_a_fresh_database_is_like_one_that_took_every_migration(url: str, tmp_path: Path, request: Any) -> None:
     opened(url).close_blocking()
     assert differences(url) == []

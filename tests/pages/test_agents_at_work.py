@@ -13,6 +13,7 @@ from tests.acceptance.pooling import Steward, ended, started
 from tests.acceptance.reviewing import Desk
 from tests.acceptance.staffed import StaffedBroker, counter, only_posix
 from tests.broker import BrokerProcess, fresh_project
+from tests.modes import VARIATION
 from tests.pages.conftest import Check, OpenWindows, Shot
 from tests.pages.windows import write
 
@@ -64,6 +65,7 @@ def test_real_reviewers_are_watched_started_drained_and_ended(
         expect(page.get_by_role("heading", name=re.compile("running"))).to_be_visible()
 
 
+@VARIATION
 def test_a_reviewer_that_is_ended_goes_and_one_elsewhere_has_its_log_elsewhere(page: Page, shop: Desk):
     steward = Steward(shop)
     steward.register()
@@ -135,6 +137,7 @@ def test_p1_a_silent_reviewer_is_ended_and_its_review_taken_over_in_one_click(
     assert (shop.status(review)["reviewer_id"], shop.status(review)["verdict"]) == ("ada", None)
 
 
+@VARIATION
 def test_reviewers_that_ended_for_one_cause_are_one_line_and_the_pool_says_why_it_is_paused(
     page: Page, shop: Desk, axe: Check, shot: Shot
 ):
@@ -174,6 +177,7 @@ def test_reviewers_that_ended_for_one_cause_are_one_line_and_the_pool_says_why_i
     expect(pool).to_contain_text("Reviewers running: 0 of 3.")
 
 
+@VARIATION
 def test_a_cycle_goes_along_its_track_while_one_looks_on(page: Page, broker: BrokerProcess, axe: Check, shot: Shot):
     with Crew(broker.url, fresh_project()) as crew:
         crew.prepare()

@@ -53,6 +53,8 @@ ONE_ROW = 50
 """The head of a page is lower than this, in pixels."""
 # The same page in another form: one check by axe is enough, and one picture instead of three.
 SAME = ("review-since", "review-without-whitespace", "text-source")
+ALIKE = ("review-of-mine", "text-changes", "activity-by-review", "lessons", "webhooks", "person")
+"""Pages that consist of what others have, too."""
 FORMS = (*SAME, "review-split", "text-changes", "nowhere")
 _HIGHEST_ROW = 250
 _MOST_LINKS = 300
@@ -125,7 +127,7 @@ def assert_navigation(page: Page, place: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=VARIATION) if name in (*SAME, "review-of-mine") else name for name in PAGES]
+    "name", [pytest.param(name, marks=VARIATION) if name in (*SAME, *ALIKE) else name for name in PAGES]
 )
 def test_a_page_fits_its_window_and_is_accessible_in_both_themes(
     kept_windows: OpenWindows, stock: Stock, axe: Check, shot: Shot, name: str

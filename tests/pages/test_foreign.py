@@ -14,6 +14,7 @@ from playwright.sync_api import Page, expect
 
 from tests.acceptance.reviewing import Desk
 from tests.broker import BrokerProcess
+from tests.modes import VARIATION
 from tests.pages.elsewhere import Elsewhere, serving_elsewhere
 from tests.pages.windows import Windows
 
@@ -83,6 +84,7 @@ def test_a_form_from_elsewhere_is_refused_even_with_the_right_token(
     assert_still_ada(reckless, broker.url)
 
 
+@VARIATION
 def test_a_link_from_elsewhere_finds_the_person_known(
     reckless: Page, elsewhere: Elsewhere, broker: BrokerProcess
 ) -> None:

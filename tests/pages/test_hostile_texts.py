@@ -14,6 +14,7 @@ from tests.acceptance.cycling import Crew
 from tests.acceptance.reviewing import Desk
 from tests.broker import BrokerProcess
 from tests.git.sandbox import Sandbox
+from tests.modes import VARIATION
 from tests.pages.conftest import OpenWindows
 from tests.pages.elsewhere import serving_elsewhere
 from tests.pages.test_every_page import assert_fits
@@ -148,7 +149,7 @@ def assert_harmless(page: Page, own: str = "none") -> None:
         assert hidden not in found["text"], f"{hidden!r} is not made visible on {page.url}"
 
 
-@pytest.mark.parametrize("place", ["reviews", "lists"])
+@pytest.mark.parametrize("place", ["reviews", pytest.param("lists", marks=VARIATION)])
 def test_hostile_texts_are_nothing_but_texts_on_every_page(
     kept_windows: OpenWindows, planted: Planted, place: str
 ) -> None:
@@ -165,6 +166,7 @@ def test_hostile_texts_are_nothing_but_texts_on_every_page(
                 assert_fits(page)
 
 
+@VARIATION
 def test_hostile_texts_can_be_read_as_they_are(kept_windows: OpenWindows, planted: Planted) -> None:
     with kept_windows(planted.url) as windows:
         page = windows.open("ada", at=f"/reviews/{planted.reviews[0]}")

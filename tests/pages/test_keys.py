@@ -8,9 +8,11 @@ from playwright.sync_api import Page, expect
 
 from tandem.present.keys import KEYS, of_screens
 from tests.acceptance.reviewing import Desk
+from tests.modes import VARIATION
 from tests.pages.conftest import Check
 
 
+@VARIATION
 def test_the_keys_are_listed_and_work(page: Page, shop: Desk, axe: Check):
     first, second = (shop.put_up(intent=intent) for intent in ("The first", "The second"))
     page.goto(f"/?project={shop.project}")
@@ -69,6 +71,7 @@ def test_the_same_key_is_never_two_things_on_one_page_or_screen():
     assert len(on_pages) == len(set(on_pages))
 
 
+@VARIATION
 def test_the_theme_is_chosen_and_kept_and_typing_is_not_taken_for_keys(page: Page):
     page.goto("/you")
     theme = page.get_by_role("button", name="Theme")

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from tests.acceptance.reviewing import PROPOSER, Desk, edited
 from tests.git.sandbox import Sandbox
+from tests.modes import VARIATION
 from tests.pages.changes import many_files
 from tests.pages.plain import Plain
 
@@ -27,6 +28,7 @@ def held(plain: Plain, shop: Desk, shown: str = "", **proposal: str) -> str:
     return review
 
 
+@VARIATION
 def test_a_finding_on_a_whole_file_or_on_the_whole_change(plain: Plain, shop: Desk) -> None:
     for file, text, button in (
         ("a.txt", "It belongs elsewhere.", "Request changes"),
@@ -56,6 +58,7 @@ def test_comments_on_several_lines_and_a_verdict(plain: Plain, shop: Desk) -> No
     assert shop.kinds(review)[-3:] == ["verdict_comment", "verdict_comment", "verdict_submitted"]
 
 
+@VARIATION
 def test_the_claim_comes_first_and_what_was_written_stays(plain: Plain, shop: Desk) -> None:
     review = shop.put_up(diff=edited())
     plain.goto(f"/reviews/{review}?view=split").at(3).fill("Finding", TYPED).press(KEEP)
@@ -101,6 +104,7 @@ def test_who_cannot_comment_is_told_why(open_plain: Callable[..., Plain], shop: 
         assert told in nobody.goto(f"/reviews/{review}/files/{place}").text()
 
 
+@VARIATION
 def test_a_line_of_a_file_that_is_not_on_the_page(plain: Plain, shop: Desk, repo: Sandbox) -> None:
     review = held(plain, shop, diff=many_files(repo))
     plain.follow("of src/part_4/module_49.py")
@@ -121,6 +125,7 @@ def test_a_line_of_a_plan(plain: Plain, desk: Desk) -> None:
     assert [(line, body) for _, line, body in comments(desk, review)] == [(3, "Why first?")]
 
 
+@VARIATION
 def test_a_finding_on_a_text_without_a_file_goes_with_any_verdict(plain: Plain, desk: Desk) -> None:
     for button, severity, status in (
         ("Comment", "blocker", "in_review"),

@@ -15,6 +15,7 @@ from playwright.sync_api import Page, expect
 
 from tandem.core.secret_key import Tokens, load_or_make
 from tests.broker import BrokerProcess, StartBroker
+from tests.modes import VARIATION
 from tests.pages.conftest import Check, Shot
 from tests.pages.elsewhere import serving_elsewhere
 from tests.pages.guarded import Guarded, Issued, entered, form_token, post
@@ -54,6 +55,7 @@ def cookie_of(answer: httpx.Response) -> Morsel[str]:
     return cookie
 
 
+@VARIATION
 def test_the_login_page_is_accessible_and_fits(doors: Windows, axe: Check, shot: Shot, guarded: Guarded) -> None:
     doors.allow("status of 401")
     page = doors.open(None, at="/queue?status=closed")
@@ -352,6 +354,7 @@ def test_no_page_elsewhere_logs_a_person_in_or_out(doors: Windows, guarded: Guar
         expect(page.get_by_role("heading", name="ada")).to_be_visible()
 
 
+@VARIATION
 def test_a_link_from_elsewhere_leads_through_the_login(doors: Windows, guarded: Guarded, ada: Issued) -> None:
     doors.allow(r"^request to another host: GET http://localhost:\d+/")
     page = doors.open(None)

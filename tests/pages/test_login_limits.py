@@ -12,6 +12,7 @@ from playwright.sync_api import expect
 
 from tests.acceptance.reviewing import edited
 from tests.git.sandbox import Sandbox
+from tests.modes import VARIATION
 from tests.pages.conftest import Check, Shot
 from tests.pages.guarded import Guarded, Issued, entered, form_token, post
 from tests.pages.test_every_page import TABS
@@ -181,6 +182,7 @@ def test_a_page_whose_token_is_revoked_goes_to_the_login_and_comes_back_with_wha
     expect(page.locator("#message-body")).to_have_value("A thought that took an hour.")
 
 
+@VARIATION
 def test_a_page_with_something_on_it_that_no_window_keeps_stays(
     doors: Windows, guarded: Guarded, axe: Check, shot: Shot
 ) -> None:
@@ -202,6 +204,7 @@ def test_a_page_with_something_on_it_that_no_window_keeps_stays(
     shot(page, "login-kept")
 
 
+@VARIATION
 def test_a_form_that_is_sent_too_late_comes_back_with_what_was_typed(doors: Windows, guarded: Guarded) -> None:
     """Without a script, which would have kept it."""
     doors.allow("status of 401")

@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.broker import BrokerProcess
+from tests.modes import VARIATION
 from tests.pages.elsewhere import Elsewhere, serving_elsewhere
 from tests.pages.guarded import Guarded
 from tests.pages.windows import Windows, write
@@ -58,6 +59,7 @@ def test_a_page_on_another_port_is_not_sent_the_login(doors: Windows, guarded: G
     expect(page.get_by_role("heading", name="Queue")).to_be_visible()
 
 
+@VARIATION
 def test_a_token_that_is_pasted_under_this_machines_name_leads_to_the_persons_own(
     doors: Windows, guarded: Guarded
 ) -> None:

@@ -70,6 +70,7 @@ def test_a_verdict_that_needs_a_reason_asks_for_it(page: Page, shop: Desk, key: 
     assert (found["status"], found["verdict_reason"]) == (status, "It is not better.")
 
 
+@VARIATION
 def test_comments_stay_over_a_reload_and_can_be_changed_and_sent_alone(page: Page, shop: Desk) -> None:
     review = held(page, shop)
     line(page, 2, side="before").click()
@@ -86,6 +87,7 @@ def test_comments_stay_over_a_reload_and_can_be_changed_and_sent_alone(page: Pag
     assert shop.status(review)["status"] == "in_review"
 
 
+@VARIATION
 def test_beginning_a_comment_claims_the_review(page: Page, shop: Desk) -> None:
     review = shown(page, shop)
     line(page, 2).click()
@@ -137,6 +139,7 @@ def test_who_holds_it_and_why_nothing_else_is_offered(page: Page, shop: Desk, wi
     expect(own.locator("#acts").get_by_role("button", name="Claim")).to_have_count(0)
 
 
+@VARIATION
 def test_two_windows_talk(page: Page, shop: Desk, windows: Windows, axe: Check) -> None:
     review = held(page, shop)
     own = windows.open(PROPOSER, width=360, height=740, scheme="dark", at=f"/reviews/{review}")
@@ -218,6 +221,7 @@ def test_p6_an_older_fetch_does_not_replace_an_answer(page: Page, shop: Desk) ->
     expect(page.locator("body")).to_have_attribute("data-lost", "no")
 
 
+@VARIATION
 def test_release_and_close(page: Page, shop: Desk) -> None:
     review = shown(page, shop)
     for button, told in (("Claim", "Claimed."), ("Release", "Released.")):
@@ -234,6 +238,7 @@ def test_release_and_close(page: Page, shop: Desk) -> None:
     assert shop.events(review)[-1]["actor"] == "ada"
 
 
+@VARIATION
 def test_a_review_that_reviewers_failed_at_is_tried_again(page: Page, shop: Desk) -> None:
     steward = Steward(shop)
     steward.register()
@@ -256,6 +261,7 @@ def test_a_review_that_reviewers_failed_at_is_tried_again(page: Page, shop: Desk
     assert shop.events(review)[-1]["actor"] == "ada"
 
 
+@VARIATION
 def test_the_lease_is_renewed_while_somebody_works_and_runs_out_when_nobody_does(
     start_broker: Callable[..., BrokerProcess], browser_windows: OpenWindows
 ) -> None:
@@ -312,6 +318,7 @@ def test_all_that_matters_works_without_a_script(shop: Desk, windows: Windows) -
     expect(page.locator("#acts").get_by_text("Closed, withdrawn.")).to_be_visible()
 
 
+@VARIATION
 def test_an_approval_is_withdrawn_with_a_reason(page: Page, shop: Desk, axe: Check) -> None:
     review = shop.put_up(diff=edited())
     shop.approve(review)

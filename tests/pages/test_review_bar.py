@@ -17,6 +17,7 @@ from tests.pages.changes import held, line, long_edited, shown, staged, with_lon
 from tests.pages.windows import Windows
 
 
+@VARIATION
 @pytest.mark.parametrize(("width", "most"), [(1024, 45), (390, 70)])
 def test_it_stays_in_sight(windows: Windows, shop: Desk, repo: Sandbox, width: int, most: int) -> None:
     with_long_file(repo)
@@ -34,6 +35,7 @@ def test_it_stays_in_sight(windows: Windows, shop: Desk, repo: Sandbox, width: i
     expect(page.get_by_label("Your verdict on round 1")).to_be_in_viewport()
 
 
+@VARIATION
 def test_after_a_verdict_it_leads_to_the_next_review(page: Page, shop: Desk, windows: Windows) -> None:
     own = shop.put_up(intent="The one that is mine", proposer_id="ada")
     shop.verdict(own, "changes_requested", shop.claim(own, "rita"))
@@ -112,6 +114,7 @@ def test_an_agents_approval_over_a_persons_finding_is_told_with_what_holds_it_ba
     expect(bar).not_to_contain_text("held back")
 
 
+@VARIATION
 def test_it_tells_who_let_the_change_in_without_an_approval_and_why(page: Page, shop: Desk, repo: Sandbox) -> None:
     repo.write("a.txt", "a hot fix\n")
     changes = gating.staged(repo)
@@ -123,6 +126,7 @@ def test_it_tells_who_let_the_change_in_without_an_approval_and_why(page: Page, 
         expect(page.locator(place)).to_contain_text("Overridden by ann: The shop is down.")
 
 
+@VARIATION
 def test_the_cost_of_the_reviews_is_told_and_one_that_is_not_known_is_not_zero(page: Page, shop: Desk) -> None:
     steward = Steward(shop)
     steward.register()
@@ -138,6 +142,7 @@ def test_the_cost_of_the_reviews_is_told_and_one_that_is_not_known_is_not_zero(p
     expect(cost).to_have_text("Reviews cost$0.52")
 
 
+@VARIATION
 def test_the_discussion_stands_beside_the_change_and_keeps_its_place(windows: Windows, shop: Desk) -> None:
     review = shop.put_up()
     shop.say(review, "proposer", "\n\n".join(f"Word {number}." for number in range(60)))

@@ -11,6 +11,7 @@ from playwright.sync_api import Locator, Page, Request, expect
 
 from tests.acceptance.checking import Checked, check, checked
 from tests.acceptance.reviewing import edited
+from tests.modes import VARIATION
 from tests.pages.changes import shown
 from tests.pages.conftest import Check, OpenWindows, Shot
 from tests.pages.plain import Plain
@@ -102,6 +103,7 @@ def test_checks_are_shown_as_they_run_and_their_logs_when_they_are_opened(
     shot(dark, "review-checks-narrow")
 
 
+@VARIATION
 def test_who_approves_reads_that_the_gate_stays_closed_and_runs_the_check_again(
     page: Page, project: Checked, tmp_path: Path, axe: Check, shot: Shot
 ) -> None:
@@ -138,6 +140,7 @@ def test_who_approves_reads_that_the_gate_stays_closed_and_runs_the_check_again(
     expect(stream).to_contain_text("The check tests failed")
 
 
+@VARIATION
 def test_checks_that_nobody_trusts_say_what_to_do(page: Page, project: Checked, shot: Shot, axe: Check) -> None:
     project.have(check("tests", ""), trusted=False)
     shown(page, project)
@@ -177,6 +180,7 @@ def test_logs_are_read_and_checks_run_again_without_a_script(project: Checked) -
     assert requested == ["broker", "ada"]
 
 
+@VARIATION
 def test_a_review_without_checks_says_nothing_of_them(page: Page, project: Checked) -> None:
     shown(page, project)
     expect(page.locator("#acts")).to_be_visible()

@@ -8,6 +8,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.acceptance.reviewing import PROPOSER, Desk, edited
 from tests.git.sandbox import Sandbox
+from tests.modes import VARIATION
 from tests.pages.changes import held
 from tests.pages.conftest import Check, Shot
 from tests.pages.plain import Plain
@@ -61,6 +62,7 @@ def test_written_seen_sent_and_accepted(page: Page, shop: Desk, windows: Windows
     assert "+nine" in diff
 
 
+@VARIATION
 def test_rejected_with_a_reason(page: Page, shop: Desk, windows: Windows) -> None:
     review = shop.put_up(diff=edited())
     shop.claim(review)
@@ -73,6 +75,7 @@ def test_rejected_with_a_reason(page: Page, shop: Desk, windows: Windows) -> Non
     assert shop.events(review)[-1]["data"]["reason"] == "Not now."
 
 
+@VARIATION
 def test_a_decision_on_one_that_is_gone_is_told(page: Page, shop: Desk, windows: Windows) -> None:
     windows.allow("status of 409", "ERR_FAILED")
     review = shop.put_up(diff=edited())
@@ -92,6 +95,7 @@ def test_a_decision_on_one_that_is_gone_is_told(page: Page, shop: Desk, windows:
     assert "+even better" in shop.do("get_proposal", review_id=review)["diff"]
 
 
+@VARIATION
 def test_other_files_new_ones_and_deletion(page: Page, shop: Desk) -> None:
     review = opened(page, shop)
     content(page, "a.txt").fill(lines((2, "best")))
@@ -162,6 +166,7 @@ def test_refusals_keep_everything(page: Page, shop: Desk, windows: Windows) -> N
         expect(page.get_by_role("link", name="You were writing")).to_have_count(0)
 
 
+@VARIATION
 def test_a_new_round_is_told_while_one_is_written_and_takes_nothing_away(page: Page, shop: Desk, axe: Check) -> None:
     review = opened(page, shop)
     content(page, "a.txt").fill(lines((2, "best")))

@@ -42,6 +42,7 @@ def drafts(shop: Desk, review: str) -> list[tuple[str, str]]:
     return [(one["kind"], one["body"]) for one in found]
 
 
+@VARIATION
 def test_an_open_editor_is_not_left_behind_by_a_verdict(page: Page, shop: Desk, axe: Check) -> None:
     review = held(page, shop)
     line(page, 2).focus()
@@ -75,6 +76,7 @@ def test_an_open_editor_is_not_left_behind_by_a_verdict(page: Page, shop: Desk, 
     expect(page.locator(".pending-state")).to_have_count(0)
 
 
+@VARIATION
 def test_a_verdict_without_an_open_editor_leaves_it_as_a_draft(page: Page, shop: Desk) -> None:
     review = held(page, shop)
     line(page, 2).click()
@@ -130,6 +132,7 @@ def test_what_is_written_besides_the_main_text_is_not_left_behind_by_a_verdict(
     until(lambda: not drafts(shop, review), "no draft is left")
 
 
+@VARIATION
 def test_a_severity_alone_is_nothing_written(page: Page, shop: Desk) -> None:
     review = held(page, shop)
     line(page, 2).click()
@@ -182,6 +185,7 @@ def test_drafts_are_in_every_window_and_outlive_it(page: Page, shop: Desk, windo
     assert drafts(shop, review) == []
 
 
+@VARIATION
 def test_claiming_by_the_verdicts_form_takes_no_draft_along(page: Page, shop: Desk) -> None:
     review = held(page, shop)
     typed(page, "Nearly done", "Your verdict on round 1")
@@ -202,6 +206,7 @@ def test_what_is_typed_just_before_the_page_is_left_is_kept(page: Page, shop: De
     expect(other.locator("table.diff .pending-comment")).to_contain_text("In a hurry")
 
 
+@VARIATION
 def test_forms_come_back_in_another_browser_marked(page: Page, shop: Desk, windows: Windows) -> None:
     review = held(page, shop)
     # The message first: it is not the reviewer's turn to write one after the comment.
@@ -249,6 +254,7 @@ def test_an_approval_elsewhere_and_a_new_round_strand_no_draft(page: Page, shop:
     expect(own).to_be_hidden()
 
 
+@VARIATION
 def test_a_finding_that_was_added_to_the_verdict_goes_with_the_one_on_the_next_round(page: Page, shop: Desk) -> None:
     review = held(page, shop, diff=edited() + new_file("new.txt", "hello"))
     for path, words in (("a.txt", "Why two?"), ("new.txt", "To whom?")):
@@ -271,6 +277,7 @@ def test_a_finding_that_was_added_to_the_verdict_goes_with_the_one_on_the_next_r
     until(lambda: not drafts(shop, review), "no draft is left")
 
 
+@VARIATION
 def test_an_editor_says_that_writing_claims_the_review_only_where_it_does(page: Page, shop: Desk) -> None:
     review = shown(page, shop)
     line(page, 2).click()
@@ -295,6 +302,7 @@ def test_an_editor_says_that_writing_claims_the_review_only_where_it_does(page: 
     expect(hint).to_contain_text("It is kept as your draft. It is rejected.")
 
 
+@VARIATION
 def test_a_draft_goes_to_its_lines_in_the_round_of_the_verdict(page: Page, shop: Desk, repo: Sandbox) -> None:
     repo.write("a.txt", repo.read("a.txt").replace(b"line 2", b"better"))
     review = held(page, shop, diff=staged(repo))
@@ -326,6 +334,7 @@ def test_a_draft_goes_to_its_lines_in_the_round_of_the_verdict(page: Page, shop:
     until(lambda: not drafts(shop, review), "no draft is left")
 
 
+@VARIATION
 def test_a_draft_whose_lines_are_gone_quotes_them(page: Page, shop: Desk) -> None:
     review = held(page, shop, diff=edited() + new_file("new.txt", "hello"))
     page.locator('table.diff[data-path="new.txt"] a[data-line="1"]').click()
@@ -347,6 +356,7 @@ def test_a_draft_whose_lines_are_gone_quotes_them(page: Page, shop: Desk) -> Non
     assert one["claim"] == "On new.txt:1 of round 1:\n\n    hello\n\nSaid to whom?"
 
 
+@VARIATION
 def test_a_draft_of_a_since_view_is_of_that_round_in_every_view(page: Page, shop: Desk) -> None:
     review = held(page, shop)
     shop.verdict(review, "changes_requested", shop.status(review)["claim_generation"])
@@ -365,6 +375,7 @@ def test_a_draft_of_a_since_view_is_of_that_round_in_every_view(page: Page, shop
     assert one["claim"] == "On a.txt:2 of round 1:\n\n    better\n\nIt was better."
 
 
+@VARIATION
 def test_what_another_window_wrote_is_not_discarded_with_what_was_sent(
     page: Page, shop: Desk, windows: Windows
 ) -> None:
@@ -421,7 +432,7 @@ FILL_AND_SEND = """(field, words) => {
 }"""
 
 
-@pytest.mark.parametrize("label", [EDITOR, "Message as the reviewer"])
+@pytest.mark.parametrize("label", [EDITOR, pytest.param("Message as the reviewer", marks=VARIATION)])
 def test_words_of_two_browsers_in_one_draft_are_all_kept(page: Page, shop: Desk, windows: Windows, label: str) -> None:
     review, other = in_two(page, shop, windows, label)
     typed(page, "Why two?", label)
@@ -505,6 +516,7 @@ def test_what_is_sent_or_typed_while_a_draft_is_not_saved_yet_leaves_the_words_o
     until(lambda: ("verdict", both) in drafts(shop, review), "both are kept")
 
 
+@VARIATION
 def test_other_fields_of_a_finding_that_two_browsers_write_are_kept(page: Page, shop: Desk, windows: Windows) -> None:
     review, other = in_two(page, shop, windows, EDITOR)
     for window, failure, suggestion in ((page, "Always.", "best"), (other, "Never.", "worst")):
@@ -556,6 +568,7 @@ def test_a_question_from_the_side_and_its_answer(page: Page, shop: Desk, windows
     assert (said["kind"], said["sender_role"], said["author"]) == ("message", "proposer", "ada")
 
 
+@VARIATION
 def test_after_a_question_about_an_unclaimed_review_the_next_step_is_to_claim_it(page: Page, shop: Desk) -> None:
     page.goto(f"/reviews/{shop.put_up(diff=edited())}")
     write(page, f"Ask {PROPOSER}", "Is it tested?", "Ask")

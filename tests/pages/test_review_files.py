@@ -12,6 +12,7 @@ from tandem.web.review.offers import MOST_FILES
 from tests.acceptance.reviewing import Desk, drawn, edited
 from tests.broker import BrokerProcess, StartBroker, fresh_project
 from tests.git.sandbox import Sandbox, new_file
+from tests.modes import VARIATION
 from tests.pages.changes import every_kind, held, line, many_files, shown, staged
 from tests.pages.conftest import Check, OpenWindows
 from tests.pages.plain import Plain
@@ -70,6 +71,7 @@ def test_viewed_by_keyboard_and_in_another_browser(windows: Windows, shop: Desk,
     expect(other.get_by_text("1 of 6 viewed")).to_be_visible()
 
 
+@VARIATION
 def test_viewed_without_scripts(plain: Plain, shop: Desk) -> None:
     plain.goto(f"/reviews/{shop.put_up(diff=edited())}").press("Viewed a.txt")
     assert plain.all("table.diff") == []
@@ -121,6 +123,7 @@ _SCROLL = """
 """
 
 
+@VARIATION
 def test_of_many_files_those_scrolled_past_fast_or_while_the_broker_is_away_get_their_lines(
     start_broker: StartBroker, browser_windows: OpenWindows, repo: Sandbox, axe: Check
 ) -> None:
@@ -188,6 +191,7 @@ def test_p12_a_page_lists_some_of_very_many_files_and_leads_to_the_others(page: 
     expect(files.first.locator("table.diff")).to_contain_text(f"value = {MOST_FILES}")
 
 
+@VARIATION
 def test_the_lines_of_a_file_that_was_only_moved_are_opened_also_below_a_long_change(
     page: Page, shop: Desk, repo: Sandbox, plain: Plain
 ) -> None:

@@ -26,6 +26,7 @@ def found(shop: Desk, review: str) -> list[dict[str, Any]]:
     return shop.do("list_findings", review_id=review)["findings"]
 
 
+@VARIATION
 def test_an_approval_of_round_two_with_all_findings_verified_takes_three_actions(page: Page, shop: Desk) -> None:
     review = held(page, shop)
     shop.verdict(review, "changes_requested", shop.status(review)["claim_generation"], findings=[MAJOR, MINOR])
@@ -42,6 +43,7 @@ def test_an_approval_of_round_two_with_all_findings_verified_takes_three_actions
     expect(page.get_by_role("heading", name="Your 2 findings: 2 verified")).to_be_visible()
 
 
+@VARIATION
 def test_the_severity_of_a_finding_is_chosen_by_key(page: Page, shop: Desk) -> None:
     review = held(page, shop)
     line(page, 2).focus()
@@ -90,6 +92,7 @@ def test_an_approval_over_open_findings_shows_them_and_keeps_what_was_typed(
     assert shop.status(review)["verdict_reason"] == "Good enough."
 
 
+@VARIATION
 def test_findings_of_an_earlier_round_stand_where_they_are_now(page: Page, shop: Desk, repo: Sandbox) -> None:
     repo.write("gone.txt", "one\n")
     repo.write("a.txt", repo.read("a.txt").replace(b"line 4", b"better"))
@@ -122,6 +125,7 @@ def test_findings_of_an_earlier_round_stand_where_they_are_now(page: Page, shop:
     expect(page.locator("table.diff .thread")).to_contain_text("these lines were changed")
 
 
+@VARIATION
 def test_findings_of_several_on_the_same_lines_stand_together(page: Page, shop: Desk, axe: Check, shot: Shot) -> None:
     review = shop.put_up(diff=edited())
     others = [{**MAJOR, "end_line": 2}, {**MINOR, "claim": "Tested?", "category": "tests"}]
@@ -192,6 +196,7 @@ def test_settling_works_without_a_script(shop: Desk, plain: Plain) -> None:
     assert [one["state"] for one in found(shop, review)] == ["verified", "verified"]
 
 
+@VARIATION
 def test_a_removed_line_keeps_its_place_and_since_a_round_is_quoted(page: Page, shop: Desk) -> None:
     review = held(page, shop)
     shop.verdict(review, "changes_requested", shop.status(review)["claim_generation"])
@@ -259,6 +264,7 @@ def test_a_whole_finding_is_written_at_a_line(page: Page, shop: Desk, windows: W
     }
 
 
+@VARIATION
 def test_a_finding_on_a_whole_file_is_written_at_its_head(page: Page, shop: Desk, axe: Check) -> None:
     review = held(page, shop)
     button, editor = page.get_by_role("button", name="Comment on a.txt"), page.get_by_label("Finding on a.txt")
@@ -283,6 +289,7 @@ def test_a_finding_on_a_whole_file_is_written_at_its_head(page: Page, shop: Desk
     assert (one["file"], one["line"], one["claim"]) == ("a.txt", None, "It belongs elsewhere.")
 
 
+@VARIATION
 def test_a_finding_on_a_file_that_leaves_the_change_is_on_the_whole_change(page: Page, shop: Desk) -> None:
     review = held(page, shop, diff=new_file("q.txt"))
     page.get_by_role("button", name="Comment on q.txt").press("Enter")
@@ -300,6 +307,7 @@ def test_a_finding_on_a_file_that_leaves_the_change_is_on_the_whole_change(page:
     assert (one["file"], one["claim"]) == (None, "On q.txt of round 1:\n\nWhy here?")
 
 
+@VARIATION
 def test_what_the_broker_does_not_take_at_once_is_said_to_be_kept(page: Page, shop: Desk, windows: Windows) -> None:
     windows.allow("ERR_FAILED|Failed to fetch|status of 0|htmx")
     review = held(page, shop)
@@ -326,6 +334,7 @@ def test_an_approval_over_findings_of_another_review_leads_there(page: Page, sho
     expect(page).to_have_url(re.compile(f"/reviews/{other}#findings"))
 
 
+@VARIATION
 def test_a_suggestion_is_sent_only_if_it_changes_the_lines(page: Page, shop: Desk) -> None:
     review = held(page, shop)
     line(page, 2).click()
@@ -346,6 +355,7 @@ def test_a_suggestion_is_sent_only_if_it_changes_the_lines(page: Page, shop: Des
     assert [one["suggestion"] for one in found(shop, review)] == [None, ""]
 
 
+@VARIATION
 def test_a_whole_finding_is_written_without_a_script(shop: Desk, plain: Plain) -> None:
     review = shop.put_up(diff=edited())
     shop.claim(review, "ada")
@@ -400,7 +410,8 @@ def test_the_redraw_after_the_claim_leaves_what_is_typed_alone(
     expect(end).to_be_focused()
     expect(end).to_have_value("32")
     assert end.evaluate("(field) => field.selectionStart") == 1
-    page.get_by_role("button", name=button).click()
+    # As long as people press.
+    page.get_by_role("button", name=button).click(delay=100)
     if button == "Add to the verdict":
         expect(page.locator(".pending-where")).to_contain_text("new.txt:30–32")
         write(page, "Your verdict on round 1", "Three.", "Request changes")

@@ -8,6 +8,7 @@ from playwright.sync_api import Page, expect
 
 from tests.acceptance.reviewing import Desk
 from tests.git.sandbox import Sandbox
+from tests.modes import VARIATION
 from tests.pages.changes import every_kind, held, long_edited, shown, staged, with_long_file
 from tests.pages.conftest import Check, Shot
 from tests.pages.plain import Plain, words_of
@@ -68,6 +69,7 @@ def test_every_kind_of_file_is_told_for_what_it_is(page: Page, shop: Desk, repo:
     expect(page.locator('.file[data-path="gone.txt"] .file-head')).to_be_in_viewport()
 
 
+@VARIATION
 def test_side_by_side_is_remembered(page: Page, shop: Desk, repo: Sandbox, shot: Shot) -> None:
     review = shown(page, shop, diff=every_kind(repo))
     expect(page.locator("table.diff-unified").first).to_be_visible()
@@ -80,6 +82,7 @@ def test_side_by_side_is_remembered(page: Page, shop: Desk, repo: Sandbox, shot:
     expect(page.locator('.file[data-path="a.txt"] table.diff-unified')).to_be_visible()
 
 
+@VARIATION
 def test_a_printed_review_has_the_change_over_the_whole_width(page: Page, shop: Desk) -> None:
     shown(page, shop)
     expect(page.locator("table.diff")).to_be_visible()
@@ -121,6 +124,7 @@ def test_lines_around_a_change_open_in_place_or_without_scripts_on_a_page_of_the
     assert "value_50 = 50" not in plain.follow("Back to the review").text("table.diff")
 
 
+@VARIATION
 def test_findings_stand_below_their_lines(page: Page, shop: Desk, repo: Sandbox) -> None:
     with_long_file(repo)
     review = shop.put_up(diff=long_edited(repo))
@@ -141,6 +145,7 @@ def test_findings_stand_below_their_lines(page: Page, shop: Desk, repo: Sandbox)
     expect(page.locator("#file-tree")).to_contain_text("3 findings")
 
 
+@VARIATION
 def test_a_project_without_a_repository(page: Page, desk: Desk, repo: Sandbox) -> None:
     with_long_file(repo)
     shown(page, desk, diff=long_edited(repo))
@@ -166,6 +171,7 @@ def test_a_hand_off_is_shown_field_by_field(page: Page, desk: Desk) -> None:
     expect(page.locator("table.diff")).to_contain_text('"todos": ["Say how far an upload <is>."]')
 
 
+@VARIATION
 def test_the_keyboard_goes_through_a_change(page: Page, shop: Desk, repo: Sandbox) -> None:
     with_long_file(repo)
     repo.write("a.txt", "line 1\nline two\n")

@@ -142,6 +142,7 @@ def test_an_answer_that_was_lost_is_not_sent_as_another(page: Page, shop: Desk, 
     assert [entry["body"] for entry in shop.discussion(review)] == ["The first words.", "Go on.", TYPED]
 
 
+@VARIATION
 def test_the_same_form_from_the_history_of_a_browser_without_scripts(shop: Desk, windows: Windows) -> None:
     windows.allow("status of 409")
     page = windows.open(javascript=False)

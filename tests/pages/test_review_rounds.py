@@ -8,6 +8,7 @@ from playwright.sync_api import Page, expect
 
 from tests.acceptance.reviewing import Desk
 from tests.git.sandbox import Sandbox
+from tests.modes import VARIATION
 from tests.pages.changes import long_edited, shown, staged, with_long_file
 from tests.pages.conftest import Check, Shot
 from tests.pages.windows import Windows
@@ -38,6 +39,7 @@ def test_what_is_new_since_an_earlier_round(page: Page, shop: Desk, repo: Sandbo
     expect(diff.locator("tr.added").first).to_contain_text("value_20 = second")
 
 
+@VARIATION
 def test_a_new_round_is_told_and_takes_nothing_away(page: Page, shop: Desk, repo: Sandbox) -> None:
     with_long_file(repo)
     review = shown(page, shop, diff=long_edited(repo, "first"))
@@ -59,6 +61,7 @@ def test_a_new_round_is_told_and_takes_nothing_away(page: Page, shop: Desk, repo
     expect(page.get_by_role("link", name="Show 73 unchanged lines")).to_have_attribute("href", re.compile("round=1"))
 
 
+@VARIATION
 def test_the_head_is_kept_up_to_date(page: Page, shop: Desk) -> None:
     review = shop.put_up()
     page.goto(f"/reviews/{review}")
@@ -129,6 +132,7 @@ def test_p9_a_text_that_moved_says_so(page: Page, shop: Desk) -> None:
     expect(page.locator("#change")).to_contain_text("docs/PLAN.md → AGENTS.md")
 
 
+@VARIATION
 def test_a_counter_patch_is_shown_as_what_it_changes(windows: Windows, shop: Desk, repo: Sandbox) -> None:
     with_long_file(repo)
     review = shop.put_up(diff=long_edited(repo, "first"))

@@ -68,6 +68,7 @@ def test_a_verdict_on_an_older_page_is_not_sent(
         assert shop.status(review)["verdict_reason"] == TYPED
 
 
+@VARIATION
 def test_the_chosen_verdict_stays_chosen_when_it_was_not_sent(page: Page, shop: Desk, windows: Windows) -> None:
     windows.allow(REFUSED, "ERR_FAILED")
     review = outdated(page, shop)
@@ -100,6 +101,7 @@ def test_nobody_decides_on_a_round_that_they_do_not_see(page: Page, shop: Desk) 
     expect(page.get_by_label("Your verdict on round 2")).to_have_value(f"{TYPED} am")
 
 
+@VARIATION
 def test_a_verdict_that_is_sent_from_a_form_whose_claim_is_over_is_kept(
     page: Page, shop: Desk, windows: Windows
 ) -> None:
@@ -130,6 +132,7 @@ def test_a_lost_claim_keeps_the_text_and_is_claimed_again(page: Page, shop: Desk
     assert shop.status(review)["verdict_reason"] == TYPED
 
 
+@VARIATION
 def test_the_same_without_a_script(shop: Desk, plain: Plain) -> None:
     review = shop.put_up(diff=edited())
     plain.goto(f"/reviews/{review}")
@@ -147,6 +150,7 @@ def test_the_same_without_a_script(shop: Desk, plain: Plain) -> None:
     assert (shop.status(mine)["round"], shop.status(mine)["verdict_reason"]) == (2, TYPED)
 
 
+@VARIATION
 def test_a_message_out_of_turn_stays_in_its_field(page: Page, shop: Desk, windows: Windows) -> None:
     windows.allow(REFUSED, "ERR_FAILED")
     review = shop.put_up(diff=edited())
@@ -161,6 +165,7 @@ def test_a_message_out_of_turn_stays_in_its_field(page: Page, shop: Desk, window
     expect(page.get_by_text("No one has claimed this yet: claim it to go on.")).to_be_visible()
 
 
+@VARIATION
 def test_what_is_typed_is_left_alone_by_what_comes_in(page: Page, shop: Desk, windows: Windows) -> None:
     review = held(page, shop)
     page.get_by_label("Your verdict on round 1").fill(TYPED)

@@ -7,6 +7,7 @@ import re
 from playwright.sync_api import Locator, Page, expect
 
 from tests.acceptance.reviewing import Desk, edited
+from tests.modes import VARIATION
 from tests.pages.changes import held, keeps, line
 from tests.pages.conftest import Check
 from tests.pages.plain import Plain
@@ -93,6 +94,7 @@ def test_one_who_has_no_other_window_is_not_asked_about_what_is_being_saved(page
     page.unroute_all(behavior="ignoreErrors")
 
 
+@VARIATION
 def test_without_scripts_a_verdict_does_not_go_past_a_draft_either(page: Page, shop: Desk, plain: Plain) -> None:
     review = held(page, shop)
     plain.goto(f"/reviews/{review}").fill(REASON, "Good.")

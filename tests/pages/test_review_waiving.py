@@ -14,6 +14,7 @@ from tandem.rulings.policy import FILE
 from tests.acceptance.reviewing import Desk, edited
 from tests.broker import BrokerProcess
 from tests.git.sandbox import Sandbox
+from tests.modes import VARIATION
 from tests.pages.conftest import Check, Shot
 from tests.pages.windows import Windows
 
@@ -81,6 +82,7 @@ def test_a_person_waives_a_requirement_and_another_settles_it(
     assert shop.status(review)["owed"] == []
 
 
+@VARIATION
 def test_what_a_later_policy_asks_for_is_shown_and_waived(
     windows: Windows, broker: BrokerProcess, shop: Desk, repo: Sandbox
 ) -> None:

@@ -74,6 +74,7 @@ def test_the_address_of_a_line_leads_to_it_though_the_page_is_highlighted_later(
     assert page.locator("tr:target").evaluate(is_seen)
 
 
+@VARIATION
 def test_files_are_found_by_a_part_of_their_path(page: Page, shop: Desk, repo: Sandbox) -> None:
     shown(page, shop, diff=many_files(repo, 12, 1))
     tree = page.get_by_role("navigation", name="Files of the change")
@@ -84,6 +85,7 @@ def test_files_are_found_by_a_part_of_their_path(page: Page, shop: Desk, repo: S
     expect(tree.get_by_role("link")).to_have_count(12)
 
 
+@VARIATION
 def test_the_address_of_a_line_leads_to_it_also_in_a_file_that_is_not_loaded(
     page: Page, shop: Desk, repo: Sandbox
 ) -> None:
@@ -114,6 +116,7 @@ def test_the_address_of_a_line_that_is_folded_opens_the_fold(page: Page, shop: D
     expect(page.locator("#f0:target .file-head")).to_be_in_viewport()
 
 
+@VARIATION
 def test_the_address_of_a_folded_line_is_found_in_a_file_that_loads_late_and_is_long(
     page: Page, shop: Desk, repo: Sandbox
 ) -> None:

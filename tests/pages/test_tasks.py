@@ -9,6 +9,7 @@ from playwright.sync_api import Page, expect
 
 from tests.acceptance.pooling import ended, started
 from tests.acceptance.reviewing import Desk, edited
+from tests.modes import VARIATION
 from tests.pages.changes import line
 from tests.pages.counting import Actions
 from tests.pages.test_agents_at_work import silent_for
@@ -59,6 +60,7 @@ def test_three_comments_and_a_request_for_changes_take_eight(page: Page, shop: D
     assert [(one["line"], one["claim"]) for one in found][:3] == [(number, f"Why {number}?") for number in (1, 2, 3)]
 
 
+@VARIATION
 def test_round_two_against_one_with_ones_own_findings_takes_three(page: Page, shop: Desk, ada: Actions) -> None:
     review = shop.put_up(diff=edited())
     generation = shop.claim(review, "ada")
@@ -78,6 +80,7 @@ def test_round_two_against_one_with_ones_own_findings_takes_three(page: Page, sh
     assert ada.count <= 3
 
 
+@VARIATION
 def test_a_counter_patch_takes_six(page: Page, shop: Desk, ada: Actions) -> None:
     review = shop.put_up(diff=edited())
     inbox(page, shop)

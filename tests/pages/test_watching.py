@@ -10,6 +10,7 @@ from playwright.sync_api import Page, expect
 from tests.acceptance.reviewing import Desk
 from tests.broker import BrokerProcess
 from tests.git.sandbox import Sandbox
+from tests.modes import VARIATION
 from tests.pages.conftest import Check, Shot
 from tests.pages.windows import Windows
 
@@ -73,6 +74,7 @@ def test_statistics_are_charts_and_the_same_numbers_as_tables(page: Page, shop: 
     expect(by_category.get_by_role("cell").nth(1)).to_have_text("1")
 
 
+@VARIATION
 def test_a_project_shows_its_settings_and_where_each_comes_from(
     page: Page, shop: Desk, repo: Sandbox, axe: Check, shot: Shot
 ):

@@ -9,11 +9,13 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.broker import BrokerProcess
+from tests.modes import VARIATION
 from tests.pages.conftest import Check
 from tests.pages.guarded import form_token
 from tests.pages.windows import Windows, signed_in, write
 
 
+@VARIATION
 def test_a_name_is_asked_once_and_leads_back(windows: Windows, axe: Check):
     page = windows.open(None, at="/")
     expect(page).to_have_url(re.compile("/you"))

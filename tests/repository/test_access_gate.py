@@ -15,6 +15,7 @@ import pytest
 
 from tests.broker import BrokerProcess
 from tests.commandline import Ended
+from tests.modes import VARIATION
 from tests.repository.gating import DIGITS, Gated, gate_on, new_repository
 from tests.stranger import listening
 
@@ -194,6 +195,7 @@ def test_the_doctor_names_who_has_an_account_and_warns_of_who_is_logged_in_and_c
     assert 'auth = "token"' in alone[0]["fix"]
 
 
+@VARIATION
 def test_the_doctor_finds_tokens_that_nobody_is_asked_for(gated: Gated, shared_broker: BrokerProcess) -> None:
     trusting: dict[str, Any] = {"TANDEM_BROKER": shared_broker.url, "TANDEM_DATA_DIR": str(shared_broker.data_dir)}
     made = gated.tandem("token", "create", "rita", "--role", "proposer", "--json", **trusting).data

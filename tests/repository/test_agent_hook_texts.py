@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.commandline import finish
+from tests.modes import VARIATION
 from tests.repository.agents import CLIENTS, Agent, Client, approve_text
 from tests.repository.gating import Gated
 
@@ -85,6 +86,7 @@ def test_which_texts_are_asked_for(gated: Gated) -> None:
     assert agent.asks("read", path=str(gated.root / CONTEXT)).passes
 
 
+@VARIATION
 def test_a_strict_gate_asks_for_plans_until_a_person_loosens_it(gated: Gated) -> None:
     agent, plan = Agent("claude", gated.root), f"{FOLDER}/03-02-PLAN.md"
     for again in (("--strict",), ()):

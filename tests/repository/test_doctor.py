@@ -20,6 +20,7 @@ from tandem.setup import trust
 from tests.acceptance.checking import bubblewrap
 from tests.broker import BrokerProcess
 from tests.commandline import Ended, Inside, Shell, finish
+from tests.modes import VARIATION
 from tests.repository.gating import Gated
 
 DEAD = "#!/bin/sh\nexit 0\n"
@@ -75,6 +76,7 @@ def everything(here: Gated) -> tuple[str, ...]:
     )
 
 
+@VARIATION
 def test_hooks_are_judged_where_unreviewed_commits_pass_and_nothing_is_put_up(here: Gated) -> None:
     here.settings(tandem_enabled=True, execution_mode="optimistic")
     here.git("switch", "--quiet", "--create", "plan")
@@ -136,6 +138,7 @@ def test_a_working_trees_files_for_clients_are_compared_with_what_init_writes(he
     assert (there / "CLAUDE.md").exists()
 
 
+@VARIATION
 def test_checks_that_are_trusted_are_told_with_where_they_run(here: Gated, monkeypatch: pytest.MonkeyPatch) -> None:
     config_dir = Path(os.environ["TANDEM_CONFIG_DIR"])
     here.write({".tandem/checks.toml": "[[check]]\nname = 'x'\ncommand = ['true']\n"})
@@ -189,6 +192,7 @@ def test_a_checkout_that_is_newer_than_the_running_broker_is_a_problem(tmp_path:
         assert finish(shell.start("down", **theirs)).status == 0
 
 
+@VARIATION
 def test_people_read_a_line_for_each_finding_with_its_fix_and_a_summary(here: Gated, tmp_path: Path) -> None:
     here.settings(trusted=False, tandem_enabled=True, review_granularity="per_plan")
     (here.root / ".git" / "hooks" / "pre-push").write_text(DEAD, "utf-8")

@@ -10,6 +10,7 @@ import pytest
 
 from tests.acceptance.checking import Checked, broken, bubblewrap, check, checked
 from tests.acceptance.reviewing import edited
+from tests.modes import VARIATION
 from tests.repository.agents import Agent
 from tests.repository.gating import Gated, guarded
 from tests.repository.stepping import PHASE, Steps, head
@@ -142,6 +143,7 @@ def test_a_step_says_what_a_check_found_and_puts_nothing_up_again(project: Check
     assert head(steps.run("task", "--timeout", "0")) == "APPROVED"
 
 
+@VARIATION
 def test_a_step_waits_for_the_checks_of_what_is_approved(project: Checked, mended: Path) -> None:
     steps = Steps(guarded(project, waiting(mended)))
     steps.gated.stage(DIGITS)

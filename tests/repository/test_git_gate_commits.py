@@ -96,6 +96,7 @@ def test_p2_the_base_branch_is_closed_however_commits_on_others_are_judged(other
     assert other.tandem("audit", "main").status == 0
 
 
+@VARIATION
 def test_a_refused_merge_of_a_branch_names_the_command_that_lands_it(free: Gated):
     free.git("switch", "--quiet", "--create", "feature")
     free.stage(DIGITS)
@@ -417,6 +418,7 @@ def test_a_rebase_submits_nothing_and_keeps_the_reviews(followed: Gated):
     followed.git("merge", "--quiet", "--ff-only", "feature")
 
 
+@VARIATION
 def test_a_rejected_followed_commit_is_no_plans_and_holds_up_nobody(followed: Gated):
     review = changed(followed, DIGITS, "feat(03-02): digits")
     followed.decide(review, "rejected")
@@ -457,6 +459,7 @@ def test_gsds_settings_tighten(shared_broker: BrokerProcess, tmp_path: Path, com
         gated.git("reset", "--quiet", "--hard")
 
 
+@VARIATION
 def test_steps_of_gsd_that_go_alone_do_so_where_no_gate_refuses(other: Gated):
     step = ("gate", "task", "--plan", "03-02", "--task", "1")
     other.stage(DIGITS)
@@ -534,6 +537,7 @@ def test_a_gate_of_an_earlier_version_reviews_every_commit(gated: Gated):
     assert gated.switch["commits"] == "reviewed"
 
 
+@VARIATION
 def test_from_which_severity_on_findings_keep_an_approval_back_a_person_loosens_and_anybody_tightens(gated: Gated):
     def kept() -> str:
         return gated.tandem("gate", "status", "--json").data["threshold"]

@@ -32,6 +32,7 @@ MESSAGES = {
 """Messages, and the text in front of the trailer then: it is not doubled, and one of another review is replaced."""
 
 
+@VARIATION
 def test_the_trailer_stands_with_the_others_or_by_itself(gated: Gated, review: str):
     for message, before in MESSAGES.items():
         gated.git("commit", "--cleanup=whitespace", "-m", message.replace("REVIEW", review))

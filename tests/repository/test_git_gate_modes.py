@@ -9,6 +9,7 @@ import pytest
 
 from tandem.rulings import pending
 from tandem.setup import gate_switch
+from tests.modes import VARIATION
 from tests.repository.gating import DIGITS, Gated
 from tests.repository.stepping import PLAN, PLAN_FILE
 
@@ -90,6 +91,7 @@ def test_a_commit_without_a_plan_belongs_to_its_branch(gated: Gated):
     assert recorded["task"] == "2"
 
 
+@VARIATION
 def test_a_commit_belongs_to_the_task_that_its_plan_has_for_its_files(gated: Gated):
     gated.settings(review_granularity="per_plan", execution_mode="optimistic")
     gated.approved_commit({PLAN_FILE: PLAN.replace("</tasks>", f"{SHARED}</tasks>")})
@@ -122,6 +124,7 @@ def test_a_commit_that_failed_is_the_same_review_when_it_is_tried_again(gated: G
     assert [one["review_id"] for one in gated.call("list_reviews")["reviews"]] == gated.trailers()
 
 
+@VARIATION
 def test_the_plan_goes_on_in_blocking_mode_once_a_change_is_decided_against(gated: Gated):
     feature(gated, execution_mode="optimistic")
     gated.stage(DIGITS)

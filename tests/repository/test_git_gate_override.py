@@ -14,6 +14,7 @@ import pytest
 from tandem.rulings import pending
 from tandem.setup import gate_switch
 from tests.broker import BrokerProcess
+from tests.modes import VARIATION
 from tests.repository.gating import DIGITS, Gated, gate_on, new_repository
 from tests.repository.terminal import at_a_terminal
 
@@ -129,6 +130,7 @@ def test_an_override_answers_as_json_and_gives_git_only_what_stands_behind_the_d
     assert (status, answer) == (0, {"ok": True, "data": {"git": ["commit", "-m", "Fix it"], "exit_status": 0}})
 
 
+@VARIATION
 def test_an_override_without_a_broker_is_recorded_when_it_is_back(own_gated: Gated):
     own_gated.stage(DIGITS)
     own_gated.broker.stop()

@@ -250,6 +250,7 @@ def test_somebodys_own_patch_stays_and_is_still_seen_by_gsds_updater(for_claude:
     assert "Found 2 locally modified" in install(NEWEST, "claude", "user", for_claude.folder)
 
 
+@VARIATION
 def test_an_anchor_that_is_gone_is_reported_and_the_rest_is_put_in(stocked: Home) -> None:
     verifier = stocked.client("claude") / "agents/gsd-verifier.md"
     changed = verifier.read_text("utf-8").replace("## Create VERIFICATION.md", "## Write VERIFICATION.md")
@@ -284,6 +285,7 @@ def test_a_dry_run_shows_a_diff_that_git_applies_and_changes_nothing(for_claude:
     assert files(folder) == by_git
 
 
+@VARIATION
 def test_another_data_folder_takes_it_out_as_well(for_claude: Home) -> None:
     stock = files(for_claude.folder)
     for_claude.overlay()

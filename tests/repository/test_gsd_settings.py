@@ -18,6 +18,7 @@ from tandem.setup.edits import Manifest, plan
 from tandem.setup.edits import install as install_edits
 from tandem.setup.edits.json_edits import JsonMember
 from tests.commandline import Ended, Inside, git, repository
+from tests.modes import VARIATION
 from tests.repository.gsd_package import NEWEST, install, package, tools
 from tests.repository.terminal import at_a_terminal, without_agents
 
@@ -247,6 +248,7 @@ def test_outside_of_git_it_is_refused(tmp_path: Path, shop: Shop) -> None:
     assert "is in no working tree of git" in shop.run("on").refusal
 
 
+@VARIATION
 def test_gsd_itself_keeps_the_keys_and_hands_the_skill_to_its_agents(shop: Shop, tmp_path: Path) -> None:
     home = tmp_path / "home"
     (home / "project").mkdir(parents=True)

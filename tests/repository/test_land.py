@@ -262,6 +262,7 @@ def test_ctrl_c_leaves_the_line(gated: Gated) -> None:
     gated.call("report_landing", **place, state="failed", reason="Enough.")
 
 
+@VARIATION
 def test_three_at_once_land_in_the_order_in_which_they_came(gated: Gated) -> None:
     names = ["one", "two", "three"]
     for name in names:

@@ -22,6 +22,7 @@ def under_review(gated: Gated) -> dict[str, tuple[str, str, int]]:
     return {one["review_id"]: (one["intent"], one["status"], one["round"]) for one in listed}
 
 
+@VARIATION
 def test_the_claim_of_a_reviewer_outlasts_a_landing_that_has_nothing_new(gated: Gated) -> None:
     branched(gated, "feature", DIGITS)
     review = gated.tandem("submit", "--branch", "feature", "-m", "The purpose", "--json").data["review_id"]

@@ -120,6 +120,7 @@ def test_doctor_offers_a_copy_with_a_gate_no_second_project_but_one_with_a_gate_
     work_through(gated, gated.root, "original", looks=False)
 
 
+@VARIATION
 def test_doctor_heals_a_copy_whose_gate_asks_for_the_originals_approvals(gated: Gated) -> None:
     copy = replace(gated, root=shutil.copytree(gated.root, gated.root.with_name("copied"), symlinks=True))
     # As a program can leave it that registers the copy by itself.
@@ -131,6 +132,7 @@ def test_doctor_heals_a_copy_whose_gate_asks_for_the_originals_approvals(gated: 
     work_through(copy, copy.root, "healed")
 
 
+@VARIATION
 def test_a_copy_of_a_repository_whose_gate_is_off_gets_a_project_and_a_gate_of_its_own(gated: Gated) -> None:
     assert gated.person("gate", "off").ok
     copy = replace(gated, root=shutil.copytree(gated.root, gated.root.with_name("offcopy"), symlinks=True))
@@ -142,6 +144,7 @@ def test_a_copy_of_a_repository_whose_gate_is_off_gets_a_project_and_a_gate_of_i
     work_through(copy, copy.root, "copied")
 
 
+@VARIATION
 def test_a_second_repository_of_the_same_name_is_offered_another_one(
     shared_broker: BrokerProcess, tmp_path: Path
 ) -> None:
@@ -186,6 +189,7 @@ def test_a_repository_is_moved_while_a_folder_without_one_stands_at_its_former_p
     work_through(moved, moved.root, "moved")
 
 
+@VARIATION
 def test_doctor_names_what_brings_back_a_project_that_the_broker_has_lost(gated: Gated) -> None:
     gated.loosen(enabled=False, reason="lost")
     assert gated.tandem("project", "remove", gated.project).status == 0

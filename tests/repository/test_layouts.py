@@ -44,6 +44,7 @@ def test_a_project_is_its_common_git_folder(name: str, shared_broker: BrokerProc
     live_in(lay(name, tmp_path), shared_broker, tmp_path / "home")
 
 
+@VARIATION
 def test_a_project_is_its_common_git_folder_with_reftable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     try:
         monkeypatch.setenv("PATH", str(second_git()), prepend=os.pathsep)

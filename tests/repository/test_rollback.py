@@ -39,6 +39,7 @@ def test_takes_back_the_rejected_change_once_and_keeps_history(plan: Plan, task:
     plan.gated.refused("commit", "-m", "feat(03-02): once more")
 
 
+@VARIATION
 def test_a_dependent_whose_content_changed_is_put_up_again(plan: Plan) -> None:
     first, second = plan.build_upon()
     plan.approve(second.review)
@@ -94,6 +95,7 @@ def test_a_closed_dependent_gets_a_new_review(plan: Plan) -> None:
     assert plan.gated.call("get_proposal", review_id=again["review_id"])["parent_id"] == second.review
 
 
+@VARIATION
 def test_what_does_not_apply_any_more_is_rework(plan: Plan) -> None:
     first = plan.commit({"f.txt": with_lines(l3="three")}, "feat(03-02): one")
     second = plan.commit({"f.txt": with_lines(l3="three and more")}, "feat(03-02): two")
@@ -144,6 +146,7 @@ def test_stops_where_somebody_else_built_upon_the_same_lines(plan: Plan) -> None
     assert "my own way" in error["message"]
 
 
+@VARIATION
 def test_the_accepted_counter_patch_becomes_a_commit_of_its_own(plan: Plan) -> None:
     task = plan.commit({"f.txt": with_lines(l3="three")}, "feat(03-02): count")
     plan.want_changes(task.review, plan.better({"f.txt": with_lines(l3="drei")}))

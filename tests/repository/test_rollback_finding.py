@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tests.modes import VARIATION
 from tests.repository.rolling_back import BASE, BRANCH, UNHOOKED, Plan, Task, with_lines
 
 
@@ -28,6 +29,7 @@ def test_finds_what_a_recorded_rebase_made_of_it(plan: Plan, task: Task) -> None
     assert plan.read("side.txt") == "side\n"
 
 
+@VARIATION
 def test_finds_it_by_its_patch_when_nothing_names_it(plan: Plan, task: Task) -> None:
     plan.foreign({"f.txt": with_lines(l3="three", l15="theirs")})
     plan.git("reset", "--quiet", "--keep", task.commit)
@@ -106,6 +108,7 @@ def test_a_commit_that_came_by_a_merge_is_reverted_on_its_branch_and_no_other(pl
     assert plan.read("side.txt") == "side\n"
 
 
+@VARIATION
 def test_a_revert_by_hand_counts_as_taken_back_also_on_a_renamed_branch(plan: Plan, task: Task) -> None:
     plan.git("branch", "--move", "renamed")
     plan.git(*UNHOOKED, "revert", "--no-edit", task.commit)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.modes import VARIATION
 from tests.repository.rolling_back import BASE, BRANCH, UNHOOKED, Plan, Task, with_lines
 from tests.repository.terminal import Terminal
 
@@ -81,6 +82,7 @@ def rename_the_branch(plan: Plan) -> None:
     plan.git("switch", "--quiet", "-c", "other", "HEAD^")
 
 
+@VARIATION
 @pytest.mark.parametrize("kept", [change_the_same_line, revert_the_revert, rename_the_branch])
 def test_the_plan_is_held_up_by_what_stands_anywhere(plan: Plan, task: Task, kept: Callable[[Plan], None]) -> None:
     kept(plan)

@@ -17,6 +17,7 @@ from tandem.errors import InvalidTransition
 from tandem.gsd.rollback.rolling import verify
 from tests.commandline import Shell
 from tests.forked import start_tandem
+from tests.modes import VARIATION
 from tests.repository.rolling_back import BASE, BRANCH, UNHOOKED, Plan, Task, with_lines
 
 
@@ -49,6 +50,7 @@ def test_in_the_middle_of_something(plan: Plan, task: Task) -> None:
     plan.rolled_back(task.review)
 
 
+@VARIATION
 def test_local_changes_in_the_same_file(plan: Plan, task: Task) -> None:
     mine = with_lines(l3="three", l20="mine")
     plan.gated.write({"f.txt": mine})
@@ -127,6 +129,7 @@ def test_a_verify_command_is_ended_with_all_that_it_started_when_its_time_is_up(
         child.wait(10)
 
 
+@VARIATION
 def test_shows_on_a_terminal_what_it_is_at(plan: Plan, task: Task, tmp_path: Path) -> None:
     go = tmp_path / "go"
     os.mkfifo(go)
@@ -159,6 +162,7 @@ def test_head_moved_meanwhile(plan: Plan, task: Task) -> None:
     assert plan.is_clean()
 
 
+@VARIATION
 def test_a_file_that_changed_meanwhile(plan: Plan, task: Task) -> None:
     plan.verify_by(sys.executable, "-c", f"open({str(plan.root / 'f.txt')!r}, 'a').write('mine')")
     ended = plan.rollback(task.review, "--json")

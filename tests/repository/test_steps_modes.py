@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.broker import BrokerProcess
+from tests.modes import VARIATION
 from tests.repository.gating import Gated
 from tests.repository.stepping import PLAN, PLAN_FILE, Steps, enabled, head
 
@@ -71,6 +72,7 @@ def test_per_plan_that_nobody_trusts_is_per_task(under_gate: Steps) -> None:
     assert "tandem trust" in ended.stderr
 
 
+@VARIATION
 def test_per_plan_the_wave_is_reviewed_whole_and_then_merged(per_plan: Steps) -> None:
     per_plan.commit({"a.txt": "1\n"}, "feat(03-02): count")
     per_plan.commit({"b.txt": "beta\n", ".planning/STATE.md": "# State\n"}, "fix(03-02): beta")
@@ -165,6 +167,7 @@ def test_a_wave_on_the_main_branch_without_a_gate(shared_broker: BrokerProcess, 
 # Reviewed after the commit.
 
 
+@VARIATION
 def test_optimistic_a_task_goes_on_and_the_commit_puts_it_up(optimistic: Steps) -> None:
     optimistic.write("a.txt", "1\n")
     optimistic.gated.broker.stop()
@@ -179,6 +182,7 @@ def test_optimistic_a_task_goes_on_and_the_commit_puts_it_up(optimistic: Steps) 
     assert optimistic.gated.trailers() == [optimistic.arrival()]
 
 
+@VARIATION
 def test_optimistic_an_earlier_change_that_was_decided_against_comes_first(optimistic: Steps) -> None:
     before = optimistic.commit({"a.txt": "1\n"}, "feat(03-02): count")
     review_id = optimistic.arrival()

@@ -59,6 +59,7 @@ def test_its_approval_lets_the_branch_through(branch: Gated, way: str) -> None:
     assert {branch.git("show", f"main:{name}") for name in NAMES} == {"of the branch"}
 
 
+@VARIATION
 def test_what_git_refuses_of_a_branch_names_the_command_that_lands_it(branch: Gated, tmp_path: Path) -> None:
     branch.git("switch", "--quiet", "main")
     bare = tmp_path / "remote.git"

@@ -123,6 +123,7 @@ def test_a_message_given_once_is_kept_and_a_new_one_replaces_it(gated: Gated) ->
     assert gated.message().startswith("Count in digits\n")
 
 
+@VARIATION
 def test_the_message_of_an_amend_is_kept_and_no_editor_opens_without_a_terminal(gated: Gated) -> None:
     gated.approved_commit(DIGITS, "Two")
     gated.stage({"b.txt": "alpha\n2\n"})
@@ -371,6 +372,7 @@ def test_what_is_staged_while_it_waits_is_neither_committed_nor_lost(gated: Gate
     assert (commit(gated).status, reviews(gated)) == (NOT_YET, ["pending"])
 
 
+@VARIATION
 def test_two_working_trees_and_two_agents_keep_their_reviews_apart(gated: Gated, tmp_path: Path) -> None:
     gated.git("switch", "--quiet", "--create", "side")
     other = tmp_path / "other"
@@ -475,7 +477,7 @@ def test_a_hook_that_changes_the_commit_afterwards_is_noticed(gated: Gated) -> N
 @pytest.mark.parametrize(
     ("manager", "words"),
     [
-        *(pytest.param(name, (), marks=VARIATION if name == "husky" else []) for name in FORMATTERS),
+        *(pytest.param(name, (), marks=VARIATION if name in ("husky", "lefthook") else []) for name in FORMATTERS),
         ("plain", ("-a",)),
         pytest.param("lint-staged", ("-a",), marks=VARIATION),
     ],

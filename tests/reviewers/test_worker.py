@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tandem.pool.reviewers.job import WorkerExit
+from tests.modes import VARIATION
 from tests.reviewers.answers import FINDING as A_FINDING
 from tests.reviewers.peer import DIFF, Peer, Refusal
 from tests.reviewers.working import StartReviewer, answer, deeds, keeping
@@ -141,6 +142,7 @@ def test_findings_are_handed_in_wherever_they_are(peer: Peer, start: StartReview
 # ------------------------------------------------------------------------------------------- counter-patches
 
 
+@VARIATION
 def test_a_counter_patch_that_is_refused_is_left_out(peer: Peer, start: StartReviewer) -> None:
     start(deeds("say", answer("changes_requested", counter_patch="no diff")))
     for number, code in enumerate(("INVALID_DIFF", "SCHEMA_INVALID", "TOO_LARGE", "INVALID_INPUT"), 1):

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tandem.pool.reviewers.job import CANCEL, DRAIN, WorkerExit
+from tests.modes import VARIATION
 from tests.reviewers.peer import Peer, Refusal
 from tests.reviewers.running import is_gone, number_in
 from tests.reviewers.working import Reviewer, StartReviewer, answer, deeds
@@ -70,6 +71,7 @@ def test_told_to_stop_during_a_review_it_finishes_that_one(
     assert len(peer.all("claim_review")) == 1
 
 
+@VARIATION
 @pytest.mark.parametrize("told", ["cancel", "signal, and again"])
 def test_told_to_break_off_it_ends_the_review_as_well(
     peer: Peer, start: StartReviewer, tmp_path: Path, told: str

@@ -17,6 +17,7 @@ from tandem.store.base import REREAD, Store
 from tandem.store.engine import make_store
 from tandem.store.pipeline import Pipeline
 from tandem.store.statement import Statement
+from tests.modes import VARIATION
 from tests.store.notes import SCHEMA, SEE, SEEN, WAIT_SECONDS, Heard, add, ids, notes, together
 
 if TYPE_CHECKING:
@@ -220,6 +221,7 @@ async def test_a_value_that_postgresql_cannot_keep_is_the_callers_mistake(nodes:
         await nodes().write(add("nul \x00"))
 
 
+@VARIATION
 async def test_a_server_that_goes_away_is_unavailable_at_once_and_served_again_when_it_is_back(
     own_postgres: PostgresServer,
 ) -> None:

@@ -155,6 +155,7 @@ def test_the_refusal_says_what_happened_and_the_shortest_way_on(work: Work):
     assert work.offer(work.head())
 
 
+@VARIATION
 def test_a_rejected_change_and_its_taking_back_leave_the_approved_ones_between(work: Work, auditor: Auditor):
     rejected = work.made(work.change, work.start, "Rejected")
     work.gated.decide(work.put_up(work.start, rejected), "rejected")
