@@ -12,7 +12,6 @@ import psutil
 import pytest
 
 from tests.commandline import Ended, Shell
-from tests.modes import VARIATION
 
 PLAY_SECONDS = 200
 OF_THE_REVIEW = [
@@ -128,7 +127,6 @@ def test_the_demonstration_plays_to_its_end_and_leaves_no_key_and_no_token_on_th
     assert [path for path in files if SECRET.search(path.read_bytes())] == []
 
 
-@VARIATION
 @pytest.mark.timeout(240)
 def test_the_cycles_play_alone(scratch: Path) -> None:
     ended = play(scratch, "--only", "cycle")

@@ -19,7 +19,6 @@ from tandem.client import TandemClient
 from tests.architecture.source import ROOT
 from tests.commandline import Shell
 from tests.forked import Started, start_tandem
-from tests.modes import VARIATION
 from tests.sentences.forms import find_command
 from tests.sentences.named import lines_of, typed_commands
 
@@ -106,7 +105,6 @@ def terminal(shell: Shell, *arguments: str, **environment: str) -> Generator[Ter
         os.close(ours)
 
 
-@VARIATION
 @TERMINALS
 def test_a_person_approves_at_the_terminal_and_leaves(shell: Shell) -> None:
     intent = "Wait between attempts \x1b]0;owned\x07"

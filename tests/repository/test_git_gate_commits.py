@@ -96,7 +96,6 @@ def test_p2_the_base_branch_is_closed_however_commits_on_others_are_judged(other
     assert other.tandem("audit", "main").status == 0
 
 
-@VARIATION
 def test_a_refused_merge_of_a_branch_names_the_command_that_lands_it(free: Gated):
     free.git("switch", "--quiet", "--create", "feature")
     free.stage(DIGITS)
@@ -537,7 +536,6 @@ def test_a_gate_of_an_earlier_version_reviews_every_commit(gated: Gated):
     assert gated.switch["commits"] == "reviewed"
 
 
-@VARIATION
 def test_from_which_severity_on_findings_keep_an_approval_back_a_person_loosens_and_anybody_tightens(gated: Gated):
     def kept() -> str:
         return gated.tandem("gate", "status", "--json").data["threshold"]

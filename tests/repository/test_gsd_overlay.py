@@ -250,7 +250,6 @@ def test_somebodys_own_patch_stays_and_is_still_seen_by_gsds_updater(for_claude:
     assert "Found 2 locally modified" in install(NEWEST, "claude", "user", for_claude.folder)
 
 
-@VARIATION
 def test_an_anchor_that_is_gone_is_reported_and_the_rest_is_put_in(stocked: Home) -> None:
     verifier = stocked.client("claude") / "agents/gsd-verifier.md"
     changed = verifier.read_text("utf-8").replace("## Create VERIFICATION.md", "## Write VERIFICATION.md")
