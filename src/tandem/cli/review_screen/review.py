@@ -26,6 +26,7 @@ from tandem.cli.review_screen.desk import LineRef, LoadedReview, ScreenClient, S
 from tandem.cli.review_screen.diff_view import DiffView, Row
 from tandem.cli.review_screen.screens import Composer, LiveScreen, Question, details, host
 from tandem.cli.review_screen.texts import DiscussionView, MarkdownView, bindings
+from tandem.client import Unreachable
 from tandem.core.texts import is_too_much_markdown
 from tandem.core.visible import is_blank, visible, visible_line
 from tandem.errors import InvalidInput, TandemError
@@ -572,9 +573,12 @@ class ReviewScreen(LiveScreen):
         async def send(choice: str, text: str, key: str) -> None:
             try:
                 await question.send(choice, text, key)
-            except TandemError:
-                # After a refusal the review is read again.
+            except Unreachable:
                 self.refresh_soon()
+                raise
+            except TandemError:
+                # Before the refusal is shown: who then does as it says does so with the review as it is.
+                await self.refreshed()
                 raise
 
         def ended(sent: str | None) -> None:

@@ -389,6 +389,7 @@ class LiveScreen(Screen[None]):
         super().__init__()
         self.desk = desk
         self._due = asyncio.Event()
+        self._asked: list[asyncio.Event] = []
         self._second: Mapping[str, str] | None = None
 
     def on_mount(self) -> None:
@@ -405,6 +406,7 @@ class LiveScreen(Screen[None]):
         while True:
             await self._due.wait()
             self._due.clear()
+            asked, self._asked = self._asked, []
             try:
                 await self.read_again()
             except TandemError as error:
@@ -414,6 +416,9 @@ class LiveScreen(Screen[None]):
                 if not self._is_gone:
                     raise
                 return
+            finally:
+                for one in asked:
+                    one.set()
             # However much happens: one reading at a time, and time to draw it.
             await asyncio.sleep(_BREATH_SECONDS)
 
@@ -441,6 +446,13 @@ class LiveScreen(Screen[None]):
     def refresh_soon(self) -> None:
         """Have it read again."""
         self._due.set()
+
+    async def refreshed(self) -> None:
+        """Have it read again, and wait for that, or for word that it cannot be."""
+        asked = asyncio.Event()
+        self._asked.append(asked)
+        self.refresh_soon()
+        await asked.wait()
 
     def show_trouble(self, trouble: str) -> None:
         """Show a problem; empty hides it."""
