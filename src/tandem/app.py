@@ -217,7 +217,7 @@ class Broker:
         try:
             from tandem.server.tracing import Tracing  # an extra
         except ModuleNotFoundError:
-            _log.warning('no traces are sent: pip install "tandem-broker[traces]", or unset %s', _COLLECTOR[0])
+            _log.warning("no traces are sent: %s, or unset %s", platforms.how_to_add("traces"), _COLLECTOR[0])
             return None
         tracing = Tracing(VERSION, self.instance_id)
         self._dispatcher.span, self._store.span = tracing.operation, tracing.child

@@ -59,9 +59,18 @@ _PEOPLE = range(501 if sys.platform == "darwin" else 1000, 60_000)
 """Numbers of users that are people, and not services."""
 
 
+EXTRAS = {
+    "postgres": ("greenlet", "psycopg[binary]"),
+    "screen": ("textual",),
+    "traces": ("opentelemetry-exporter-otlp-proto-http", "opentelemetry-sdk"),
+}
+"""The packages of Tandem's extras, by their own names: a checkout's extras are in no index."""
+
+
 def how_to_add(extra: str) -> str:
-    """The command that adds one of Tandem's extras to the environment that this program runs in."""
-    return f'"{sys.executable}" -m pip install "tandem-broker[{extra}]"'
+    """The command that adds the packages of an extra to the environment that this program runs in."""
+    packages = " ".join(f'"{one}"' for one in EXTRAS[extra])
+    return f'"{sys.executable}" -m pip install {packages}'
 
 
 def data_dir() -> str:
