@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from tests.broker import BrokerProcess
 from tests.commandline import finish
 from tests.repository.gating import DIGITS, Gated, GateOptions, gate_on, new_repository
+from tests.repository.landing import branched
 
 
 def test_p2_a_commit_is_refused_until_exactly_it_is_approved(gated: Gated):
@@ -93,11 +95,33 @@ def test_p2_a_merge_of_what_is_not_approved_is_refused(gated: Gated):
     gated.refused("merge", "--no-ff", "-m", "Merge feature", "feature")
     gated.git("merge", "--abort")
     before = gated.git("status", "--porcelain")
-    assert "git reset --merge" in gated.refused("merge", "--ff-only", "feature")
-    gated.git("reset", "--merge")
+    assert "bring both back" in gated.refused("merge", "--ff-only", "feature")
+    gated.git("read-tree", "-m", "-u", "feature", "HEAD")
     assert gated.git("status", "--porcelain") == before
     # A commit that changes no file has nothing to bring back.
-    assert "reset --merge" not in gated.refused("update-ref", "refs/heads/main", "feature")
+    assert "bring both back" not in gated.refused("update-ref", "refs/heads/main", "feature")
+
+
+@pytest.mark.parametrize("command", ["merge", "merge --autostash", "pull --ff-only ."])
+def test_the_remedy_of_a_refused_fast_forward_keeps_what_was_staged_beside_it(gated: Gated, command: str):
+    gated.approved_commit({"old.txt": "old\n", "sub/kept.txt": "kept\n"})
+    branched(gated, "feature", DIGITS | {"old.txt": None, "new/new.txt": "new\n"})
+    gated.stage({"sub/kept.txt": "precious\n", "brandnew.txt": "brandnew\n"})
+    gated.write({"b.txt": "not staged\n"})
+    before = gated.git("status", "--porcelain"), gated.git("diff", "HEAD")
+    [remedy] = re.findall("to bring both back: (.*)", gated.refused(*command.split(), "feature"))
+    subprocess.run(remedy, shell=True, check=True, cwd=gated.root / "sub", capture_output=True)
+    assert (gated.git("status", "--porcelain"), gated.git("diff", "HEAD")) == before
+
+
+def test_the_remedy_of_a_merge_that_is_refused_when_it_moves_the_branch_leaves_the_merge(gated: Gated):
+    branched(gated, "feature", DIGITS)
+    # Else it would be refused before.
+    (gated.root / ".git/hooks/prepare-commit-msg").unlink()
+    words = gated.refused("merge", "--no-ff", "--no-edit", "feature")
+    assert "to bring both back: git merge --abort\n" in words
+    gated.git("merge", "--abort")
+    assert gated.git("status", "--porcelain") == ""
 
 
 def test_p2_a_repository_that_is_packed_and_names_its_objects_otherwise_is_gated_too(

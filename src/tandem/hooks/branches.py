@@ -69,7 +69,7 @@ def update(gate: GateFile, arguments: Sequence[str]) -> int:
         arguments: Git's: which state the transaction is in.
     """
     lines = _input()
-    return _execute(gate, _updated(gate, lines)) if list(arguments[:1]) == [_PREPARED] else 0
+    return _execute(gate, _updated(gate, lines), lines) if list(arguments[:1]) == [_PREPARED] else 0
 
 
 def receive(gate: GateFile, _arguments: Sequence[str]) -> int:
@@ -332,24 +332,38 @@ def _from_elsewhere(gate: GateFile, commit: str) -> str | None:
     return next((ref for ref in listed.text.splitlines() if not ref.endswith("/HEAD")), None)
 
 
-def _restoring(gate: GateFile, branch: str | None) -> list[str]:
+def _restoring(gate: GateFile, lines: list[list[str]]) -> list[str]:
     """What to say of the files that a merge or a pull has changed before it asked to move the branch."""
-    if os.environ.get("GIT_REFLOG_ACTION", "").split(" ")[0] not in _MERGING or git.branch(gate.place) != branch:
+    if os.environ.get("GIT_REFLOG_ACTION", "").split(" ")[0] not in _MERGING:
         return []
-    head = git.head(gate.place)
-    if head is None or not git.staged(gate.place, head):
+    ref, head = f"{HEADS}{git.branch(gate.place)}", git.head(gate.place)
+    new = next((new for _, new, moved in lines if moved == ref), None)
+    if new is None or head is None or not git.staged(gate.place, head):
         return []
-    return ["Git has already changed the files and the index here; to bring both back: git reset --merge"]
+    own = os.listdir(gate.place.git_dir)
+    if "MERGE_HEAD" in own:
+        back = "git merge --abort"
+    else:
+        # Git allows staged changes beside a fast-forward; `git reset --merge` would discard them.
+        back = f"git read-tree -m -u {new[:_SHORT]} HEAD"
+        back += " && git merge --quit && git stash pop --index" if "MERGE_AUTOSTASH" in own else ""
+    return [f"Git has already changed the files and the index here; to bring both back: {back}"]
 
 
-def _execute(gate: GateFile, refusal: Refusal | None) -> int:
-    """Say why not, unless a person at the terminal overrides it; answers with the exit status."""
+def _execute(gate: GateFile, refusal: Refusal | None, lines: list[list[str]] | None = None) -> int:
+    """Say why not, unless a person at the terminal overrides it; answers with the exit status.
+
+    Args:
+        gate: The switch.
+        refusal: Why not, if so.
+        lines: Those of a transaction here, before which git may have changed files.
+    """
     if refusal is None:
         return 0
     reasons, net, branch = refusal
     why = override_wanted()
     if net is None or why is None:
-        say(f"refused: {reasons[0]}", *reasons[1:], *_restoring(gate, branch))
+        say(f"refused: {reasons[0]}", *reasons[1:], *_restoring(gate, lines or []))
         return _REFUSED
     changes = git.between(gate.place, *net)
     return _REFUSED if overridden(gate, why, reasons, changes, branch) is None else 0
