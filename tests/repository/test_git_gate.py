@@ -124,6 +124,27 @@ def test_the_remedy_of_a_merge_that_is_refused_when_it_moves_the_branch_leaves_t
     assert gated.git("status", "--porcelain") == ""
 
 
+@pytest.mark.parametrize("command", ["am", "pull --rebase"])
+def test_a_command_that_cannot_be_run_again_is_continued_as_the_refusal_says(
+    gated: Gated, tmp_path: Path, command: str
+):
+    branched(gated, "feature", DIGITS)
+    gated.git("clone", "--quiet", "--branch", "feature", str(gated.root), str(tmp_path / "theirs"))
+    (tmp_path / "patch").write_text(gated.git("format-patch", "--stdout", "-1", "feature") + "\n", "utf-8")
+    gated.git("branch", "--quiet", "-D", "feature")
+    gated.approved_commit({"b.txt": "mine\n"})
+    named = [str(tmp_path / "theirs"), "feature"] if command.startswith("pull") else [str(tmp_path / "patch")]
+    words = gated.try_git(*command.split(), *named).stderr
+    [submit] = re.findall(r"tandem submit (--range \S+)", words)
+    [again] = re.findall(r"when it is approved: (?:GIT_EDITOR=true )?git (.*)", words)
+    review = gated.approve(*submit.split())
+    assert f"git {again}\n" in gated.tandem("review", "status", review, "--wait").stdout
+    gated.git(*again.split())
+    assert gated.tandem("audit", "main").status == 0
+    assert (gated.root / "a.txt").read_text("utf-8") == DIGITS["a.txt"]
+    assert gated.git("status", "--porcelain", "--branch") == "## main"
+
+
 def test_p2_a_repository_that_is_packed_and_names_its_objects_otherwise_is_gated_too(
     shared_broker: BrokerProcess, tmp_path: Path
 ):

@@ -16,7 +16,7 @@ from tandem.core.stand_ins import NamedTuple
 from tandem.core.visible import say, shortened, visible_line
 from tandem.errors import TandemError
 from tandem.hooks.judging import guarded, landing, overridden, override_wanted
-from tandem.rulings import git, planning
+from tandem.rulings import git, next_steps, planning
 from tandem.rulings.ask import GateClient
 from tandem.rulings.broker_errors import Refused, Unreachable
 from tandem.rulings.git import HEADS, Bases
@@ -150,7 +150,9 @@ def _move(gate: GateFile, asker: GateClient, judge: RangeChecker, bases: Bases, 
     if judgement.passes and len(tips) > 1:
         judgement = _checked(judge, judgement, new, old, bases)
     judgement = _with_rules(judge, judgement, (old, new))
-    return _refusal(gate, judgement, f"{name} stays where it is", (old, new), name)
+    moved = git.rebased(gate.place) or f"{HEADS}{git.branch(gate.place)}"
+    stopped = next_steps.stopped() if moved == ref else None
+    return _refusal(gate, judgement, f"{name} stays where it is", (old, new), name, stopped=stopped)
 
 
 def _deleted(gate: GateFile, judge: RangeChecker, ref: str, old: str | None) -> Refusal | None:
@@ -278,9 +280,18 @@ def _sent(
 
 
 def _refusal(
-    gate: GateFile, judgement: Judgement, refused: str, net: Net, branch: str, remote: str | None = None
+    gate: GateFile,
+    judgement: Judgement,
+    refused: str,
+    net: Net,
+    branch: str,
+    remote: str | None = None,
+    stopped: str | None = None,
 ) -> Refusal | None:
-    """The problem of a range, and what to do; None if there is none."""
+    """The problem of a range, and what to do; None if there is none.
+
+    `stopped` is the command that goes on with a rebase or the like that moves the branch, and stops here.
+    """
     if judgement.passes:
         return None
     old, new = net
@@ -300,6 +311,7 @@ def _refusal(
         lines.append(f"  and {len(wrong) - _SHOWN_COMMITS} more commits")
     if old is None and judgement.commits:
         old = git.resolve(gate.place, f"{judgement.commits[0].commit}^")
+    again = f": {stopped}" if stopped else ", run the same git command again."
     change = f"{old[:_SHORT]}..{new[:_SHORT]}" if old is not None else new[:_SHORT]
     lines.append(f"Look at all of it with: tandem audit {change}")
     if held:
@@ -307,23 +319,22 @@ def _refusal(
         reviews = dict.fromkeys(review_id for commit in wrong for review_id in commit.finding.review_ids)
         lines += [f"Its checks: tandem checks list {review_id}" for review_id in [*reviews][:_SHOWN_COMMITS]]
         lines += [f"Run again: tandem checks run {review_id}{on}" for review_id in [*reviews][:_SHOWN_COMMITS]]
-        lines.append("When they have passed, run the same git command again; or fix their findings.")
+        lines.append(f"Fix their findings; or when they have passed{again}")
     elif old is not None:
-        lines += _approving(gate, new, change, branch, remote)
+        land = landing(gate, new, branch, *(["--remote", remote] if remote is not None else []))
+        lines += _approving(land, change, again)
     origin = _from_elsewhere(gate, wrong[0].commit) if wrong else None
     if origin is not None:
         lines.append(f"A person can accept the commits that are there by now: tandem gate on --accept {origin}")
     return Refusal(lines, net, branch)
 
 
-def _approving(gate: GateFile, new: str, change: str, onto: str, remote: str | None) -> list[str]:
+def _approving(land: str | None, change: str, again: str) -> list[str]:
     """How it gets there, a line each: as a branch that ends with the commit, where one is here, else as commits."""
-    if (land := landing(gate, new, onto, *(["--remote", remote] if remote is not None else []))) is not None:
+    if land is not None:
         return [f"Have it reviewed as one change, and landed: {land}"]
-    return [
-        f"Submit it as one change: tandem submit --range {change} --wait -m 'why'",
-        "and when it is approved, run the same git command again.",
-    ]
+    submit = f"Submit it as one change: tandem submit --range {change} --wait -m 'why'"
+    return [submit, f"and when it is approved{again}"]
 
 
 def _from_elsewhere(gate: GateFile, commit: str) -> str | None:

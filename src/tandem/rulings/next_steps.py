@@ -64,12 +64,20 @@ def continuing() -> str | None:
     def has(*names: str) -> bool:
         return place is not None and any(os.path.exists(os.path.join(place.git_dir, name)) for name in names)
 
+    if has(os.path.join("rebase-apply", "applying")):
+        return "git am --continue"
     if has("rebase-merge", "rebase-apply"):
         return f"{_NO_EDITOR} git rebase --continue"
     picking = next((verb for verb in ("cherry-pick", "revert") if has(f"{verb.upper().replace('-', '_')}_HEAD")), None)
     if picking and has("sequencer"):
         return f"{_NO_EDITOR} git {picking} --continue"
     return "git commit --no-edit" if picking or has("MERGE_HEAD") else None
+
+
+def stopped() -> str | None:
+    """The same, if the command that stopped here cannot be run again; None for others."""
+    going_on = continuing()
+    return going_on if going_on is not None and going_on.endswith("--continue") else None
 
 
 _NO_EDITOR = "GIT_EDITOR=true"
@@ -194,7 +202,9 @@ def _approved(status: Mapping[str, Any]) -> list[str]:
         # The files here know nothing of a counter-patch yet, and the index nothing of a text.
         return [f"Bring your files to the approved content: {fetch}", now, then]
     if status.get("revision"):
-        return ["Run the git command again that was refused for want of it.", then]
+        going_on = stopped()
+        now = f"Go on: {going_on}" if going_on else "Run the git command again that was refused for want of it."
+        return [now, then]
     return [now, f"or, if your index differs, first: {fetch}", then]
 
 
