@@ -216,6 +216,23 @@ def test_what_changes_in_a_checkout_while_it_lands_stays_and_is_told(gated: Gate
     assert [one["state"] for one in landings(gated)] == ["landed"]
 
 
+def test_while_the_base_branch_is_rebased_nothing_lands_that_the_end_of_it_would_undo(
+    gated: Gated, tmp_path: Path
+) -> None:
+    branched(gated, "feature", DIGITS)
+    before, other = gated.head(), gated.linked(tmp_path / "other", "other")
+    refused = gated.try_git("rebase", "feature")
+    assert "landed: git rebase --abort && tandem land feature\n" in refused.stderr
+    gated.approve("--range", "main...feature")
+    for folder, abort in ((None, "git rebase --abort"), (other, f"git -C {gated.root} rebase --abort")):
+        said = gated.tandem("land", "feature", cwd=folder)
+        assert (said.status, f"Leave it first: {abort} (or" in said.refusal) == (1, True), said
+    assert (gated.head("main"), landings(gated)) == (before, [])
+    gated.git("rebase", "--abort")
+    assert gated.tandem("land", "feature").status == 0
+    assert clean(gated)
+
+
 def test_without_a_branch_or_a_base_branch_it_says_so(gated: Gated) -> None:
     assert "'nope' is no branch here." in gated.tandem("land", "nope").refusal
     assert "Name the branch that lands on main" in gated.tandem("land").refusal

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Literal
 
 from tandem.errors import InvalidInput, InvalidTransition, TandemError
+from tandem.git.place import HookRepository, linked_worktrees, main_worktree
 from tandem.git.reviewed_tree import DoesNotMerge
 from tandem.git.runner import GitFailed
 from tandem.gsd.rollback.publishing import bring_files, changed_paths, ensure_free, finish_files, release_locks
 from tandem.gsd.rollback.repository import BranchMove, Checkout
 from tandem.rulings import git
 from tandem.rulings.git import HEADS
-from tandem.rulings.state import HookRepository
 
 Strategy = Literal["merge", "squash", "ff"]
 
@@ -57,9 +57,10 @@ class BaseBranch:
         """Where it is; that of a remote is fetched, and the repository's own is made, or brought there first.
 
         Raises:
-            InvalidInput: There is none.
+            InvalidInput: There is none, or it is being rebased.
             InvalidTransition: The repository's has commits that the remote's has not, or the gate refuses those there.
         """
+        self._ensure_not_rebased()
         here = self.checkout.resolve(self._ref)
         there = here if self._remote is None else self._fetched(self._remote)
         if there is None:
@@ -147,11 +148,25 @@ class BaseBranch:
 
     def _ensure_free(self, old: str, new: str) -> list[Checkout]:
         """The checkouts of the branch, whose files can go from one commit to another."""
+        self._ensure_not_rebased()
         trees = self._checkouts()
         for tree in trees:
             tree.tip()
             ensure_free(tree, changed_paths(tree, old, new), f"Landing on {self.name}, which {tree.root} has,")
         return trees
+
+    def _ensure_not_rebased(self) -> None:
+        """Git has no checkout of a branch that is being rebased, and the rebase's end or abort moves that back."""
+        common = self._place.common_dir
+        for top, own in {main_worktree(common) or common: common, **linked_worktrees(common)}.items():
+            if git.rebased(HookRepository(own, common, top)) == self._ref:
+                at = "" if Path(top) == self.checkout.root else f"-C {shlex.quote(top)} "
+                raise InvalidInput(
+                    f"A rebase of {self.name} is in progress in {top}; nothing was changed. Leave it first:"
+                    f" git {at}rebase --abort (or end it by --continue).",
+                    field="worktree",
+                    in_progress="rebase",
+                )
 
     def _checkouts(self) -> list[Checkout]:
         listed = self.checkout.text("worktree", "list", "--porcelain", "-z").split("\0\0")

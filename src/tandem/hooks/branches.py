@@ -332,7 +332,9 @@ def _refusal(
 def _approving(land: str | None, change: str, again: str) -> list[str]:
     """How it gets there, a line each: as a branch that ends with the commit, where one is here, else as commits."""
     if land is not None:
-        return [f"Have it reviewed as one change, and landed: {land}"]
+        # A rebase that goes on meanwhile would move the base branch back when it ends.
+        leave = "git rebase --abort && " if again.endswith("git rebase --continue") else ""
+        return [f"Have it reviewed as one change, and landed: {leave}{land}"]
     submit = f"Submit it as one change: tandem submit --range {change} --wait -m 'why'"
     return [submit, f"and when it is approved{again}"]
 
