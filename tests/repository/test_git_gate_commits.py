@@ -20,6 +20,7 @@ from tests.commandline import finish
 from tests.modes import VARIATION
 from tests.repository.committing import NOT_YET, commit, start
 from tests.repository.gating import DIGITS, Gated, gate_on, new_repository
+from tests.repository.landing import branched
 
 OTHERS = ("free", "followed")
 
@@ -67,6 +68,23 @@ def changed(gated: Gated, files: dict[str, str], subject: str) -> str:
     gated.stage(files)
     gated.git("commit", "--quiet", "-m", subject)
     return (gated.trailers() or [""])[0]
+
+
+@pytest.mark.parametrize("command", ["merge", "cherry-pick", "revert --no-edit"])
+def test_a_refusal_in_the_middle_of_a_merge_or_pick_names_no_other_branch(free: Gated, command: str):
+    tip = branched(free, "feature", DIGITS)
+    free.approved_commit({"a.txt": "one\nzwei\nthree\n"})
+    if command.startswith("revert"):
+        tip = free.head()
+        free.approved_commit({"a.txt": "one\ndue\nthree\n"})
+    free.try_git(*command.split(), tip)
+    free.stage({"a.txt": "one\nresolved\nthree\n"})
+    words = free.refused("commit", "--no-edit")
+    assert "git switch" not in words
+    assert "Have it reviewed and committed: tandem commit --no-edit\n" in words
+    free.approve()
+    free.git("commit", "--no-edit")
+    assert len(free.git("log", "-1", "--format=%P").split()) == 1 + (command == "merge")
 
 
 def test_p2_the_base_branch_is_closed_however_commits_on_others_are_judged(other: Gated):

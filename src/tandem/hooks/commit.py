@@ -218,7 +218,8 @@ def _explained(gate: GateFile, asker: GateClient, ruling: CommitDecision, argume
         lines.append(f"{next_steps.COMMIT_IT} {instead}")
     else:
         lines += [*(steps or [next_steps.SUBMIT_IT]), f"and when it is approved{again}"]
-    passes_elsewhere = asker.branch is not None and planning.enforcement(gate, None) in {FREE, FOLLOWED}
+    # Git lets no one switch branches in the middle of a merge or the like; `git checkout -b` would end it unsaid.
+    passes_elsewhere = asker.branch and going_on is None and planning.enforcement(gate, None) in {FREE, FOLLOWED}
     return [*lines, "On another branch it passes: git switch -c NAME"] if passes_elsewhere else lines
 
 
