@@ -252,6 +252,51 @@ def test_an_objection_closes_the_gate_until_the_content_has_landed(project: Chec
     assert allowed(project, landed) == (True, None)
 
 
+def test_the_approval_that_was_waived_settles_an_objection_of_the_same_person(project: Checked) -> None:
+    have(project, BOTH)
+    review, digest = project.submitted(diff=edited())
+    project.approved_by(review, "codex")
+    waive(project, review, "person")
+    settle(project, review, "objects", "alice", proved=True, reason="It loses uploads")
+    why = project.do("check_gate", digest=digest)["reason"]
+    assert f"tandem review settle {review} approved" in why
+    project.revise(review, diff=edited())
+    assert project.status(review)["attention"] == "alice objects: It loses uploads"
+    # A name without the proof approves for no person: the gate stays closed, the review says so, and the proof helps.
+    assert project.approved_by(review, "alice")["data"]["status"] == "approved"
+    assert project.status(review)["attention"] == "alice objects: It loses uploads"
+    assert allowed(project, digest) == (False, "REQUIREMENT_MISSING")
+    assert settle(project, review, "approved", "alice", proved=True)["data"]["owed"] == []
+    assert allowed(project, digest) == (True, None)
+    # With the proof, the verdict alone is enough.
+    other, content = project.submitted(diff=edited(line=4))
+    project.approved_by(other, "codex")
+    waive(project, other, "person")
+    settle(project, other, "objects", "alice", proved=True, reason="It loses uploads")
+    project.revise(other, diff=edited(line=4))
+    assert project.approved_by(other, "alice", proved=True)["data"]["status"] == "approved"
+    status = project.status(other)
+    assert (status["owed"], status["attention"], status["next_action"]) == ([], None, "apply_and_close")
+    assert allowed(project, content) == (True, None)
+    project.broker.assert_intact()
+
+
+def test_one_approval_settles_one_of_two_waived_requirements(project: Checked) -> None:
+    have(project, BOTH)
+    review, digest = project.submitted(diff=edited())
+    waive(project, review, "person")
+    waive(project, review, "agent")
+    for need in ("person", "agent"):
+        settle(project, review, "objects", "alice", proved=True, reason="It loses uploads", need=need)
+    project.revise(review, diff=edited())
+    assert project.approved_by(review, "alice", proved=True)["data"]["status"] == "approved"
+    [debt] = project.status(review)["owed"]
+    assert allowed(project, digest) == (False, "REQUIREMENT_MISSING")
+    assert code(settle(project, review, "approved", "alice", proved=True)) == "REQUIREMENT_MISSING"
+    assert settle(project, review, "approved", "bob", proved=True, need=debt["need"])["data"]["owed"] == []
+    assert allowed(project, digest) == (True, None)
+
+
 def test_a_debt_says_when_it_is_overdue() -> None:
     debt = Waiver("agent:security", "ann", WHY, waived_at=0, until=60_000_000)
     words = "a review by the agent security is owed until 1970-01-01 00:01 UTC"

@@ -244,7 +244,8 @@ def begun(review: Review, current: Round, content: Content, before: Review | Non
         owed_until=before.owed_until if is_same and before is not None else None,
         by_checks=int(known is not None and known.only_checks and runs_any),
     )
-    return with_turn(marked(begins._replace(attention=attention or waits(begins))))
+    attention = attention or waits(begins) or rounds.waiver_objections(rounds.waived(begins)) or None
+    return with_turn(marked(begins._replace(attention=attention)))
 
 
 def _principal(name: str) -> str:
@@ -396,7 +397,9 @@ def check(review: Review, seat: Seat, names: Names) -> None:
 
 
 def _left_of(known: Requirements, review: Review, *more: Seat) -> tuple[Need, ...]:
-    waivers = (Seat(one.by, is_person=True, family=None, waives=one.need) for one in rounds.waived(review))
+    # The approval that settled a waiver has a seat of its own, but where there was no policy yet.
+    stand = (one for one in rounds.waived(review) if one.settled_at is None or review.needs is None)
+    waivers = (Seat(one.by, is_person=True, family=None, waives=one.need) for one in stand)
     return _without(known, (*filled(review), *waivers, *more), family(review.agent_type, review.proposer_id))
 
 
@@ -453,7 +456,9 @@ def held(unit: Unit, asked: grounds.Asked, review_id: str, number: int) -> Hold 
         return None
     review = reviews.get(unit, review_id)
     if objection := rounds.waiver_objections(rounds.owed(review)):
-        return Hold(f"a requirement was waived, and {objection}", is_pending=False, code=RequirementMissing.code)
+        way = f"Whose approval was waived settles it: 'tandem review settle {review_id} approved'"
+        words = f"a requirement was waived, and {objection.rstrip('.')}. {way}"
+        return Hold(words, is_pending=False, code=RequirementMissing.code)
     if review.needs is None and not any(asked.policies.values()):
         # A first policy in it would have needs from its begin on.
         return None

@@ -19,7 +19,7 @@ from tandem.errors import (
     StaleRound,
     TandemError,
 )
-from tandem.reviews import again, contents, counter_patches, findings, seats, views, writing
+from tandem.reviews import again, contents, counter_patches, findings, seats, views, waivers, writing
 from tandem.reviews import claim_rules as claims
 from tandem.reviews import given as given_by
 from tandem.reviews import queries as reviews
@@ -38,6 +38,8 @@ from tandem.reviews.rounds import (
     record_speaker,
     reset_turn,
     verdict_on,
+    waived,
+    waiver_objections,
     with_turn,
 )
 from tandem.reviews.rules import ASKED, Action, Review, State, allowed_actions, allowed_targets, step
@@ -168,7 +170,8 @@ def _seated(
     seats.check(review, seat, names)
     if not seat.is_person and seats.holds(review, names, proved=True):
         return review
-    return seats.taken(seats.left(review, names), seat._replace(verdict_id=given.id))
+    seated = seats.taken(seats.left(review, names), seat._replace(verdict_id=given.id))
+    return waivers.settled(seated, seat, given.created_at)
 
 
 def _waits_for_person(unit: Unit, services: Services, caller: Caller, review: Review, who: str) -> str | None:
@@ -275,7 +278,7 @@ def _decided(
             attempts=0,
             not_before=None,
             approved_round=before.round if completes else None,
-            attention=waits,
+            attention=waits or (waiver_objections(waived(before)) if completes else None) or None,
         )
     if counts or before.ends_as is None:
         changed = changed._replace(verdict=verdict, verdict_reason=given.reason, verdict_id=given.id)

@@ -106,7 +106,8 @@ def _check_missing(unit: Unit, review: Review, need: str, asked: Asked) -> None:
 
 def _waived(unit: Unit, before: Review, made: Waiver) -> Review:
     """The review with a waiver more, on record."""
-    after = rounds.with_waivers(before, (*rounds.waived(before), made))
+    others = (one for one in rounds.waived(before) if one.need != made.need)
+    after = rounds.with_waivers(before, (*others, made))
     if before.attention == seats.waits(before):
         after = after._replace(attention=seats.waits(after))
     data = {"need": made.need, "reason": made.reason, "until": isoformat(made.until), "round": before.round}
@@ -198,13 +199,12 @@ async def settle_waiver(services: Services, caller: Caller, request: SettleWaive
         before = reviews.get(unit, request.review_id, request.project, lock=True)
         waiver = _owed(before, request.need)
         seat = seats.seat_of(unit, services, caller, by, is_proved=proved)
-        _check_may_settle(unit, caller, before, waiver, seat)
+        looked_at = _looked_at(unit, caller, before, waiver, seat)
         now = services.clock.now_us()
         is_good = request.verdict == _APPROVED
         objection = None if is_good else f"{by} objects: {request.reason}"
         settled = {"settled_by": by, "settled_at": now} if is_good else {}
-        looked_at = seats.taken(before, seat) if is_good else before
-        after = rounds.with_waiver(looked_at, waiver._replace(**settled, objection=objection))
+        after = rounds.with_waiver(looked_at if is_good else before, waiver._replace(**settled, objection=objection))
         data = {"need": waiver.need, "reason": request.reason, "waived_by": waiver.by}
         written = writing.change_review(
             unit,
@@ -217,6 +217,18 @@ async def settle_waiver(services: Services, caller: Caller, request: SettleWaive
         return _answer(unit, services, written)
 
     return await transact(services, caller, work)
+
+
+def settled(review: Review, seat: seats.Seat, now_us: int) -> Review:
+    """The review whose waived requirements an approval that took this seat meets; objections to them end."""
+    known = review.requirements
+    for one in rounds.waived(review):
+        ended = rounds.with_waiver(review, one._replace(settled_by=seat.by, settled_at=now_us, objection=None))
+        is_asked = known is not None and any(need.word == one.need for need in known.needs)
+        fits_it = is_asked and one.settled_at is None and seats.fits(review, one.need, seat)
+        if fits_it and len(seats.missing(ended)) == len(seats.missing(review)):
+            review = ended
+    return review
 
 
 def _owed(review: Review, need: str | None) -> Waiver:
@@ -236,12 +248,16 @@ def _owed(review: Review, need: str | None) -> Waiver:
     )
 
 
-def _check_may_settle(unit: Unit, caller: Caller, review: Review, waiver: Waiver, seat: seats.Seat) -> None:
+def _looked_at(unit: Unit, caller: Caller, review: Review, waiver: Waiver, seat: seats.Seat) -> Review:
+    """The review with the seat of who settles a waiver, who may add a person's proof to an approval of theirs."""
     names = caller.names(seat.by)
     seats.others_round(unit, review, names)
     if seats.fits(review, waiver.need, seat):
-        if not seats.holds(review, names):
-            return
+        taken = seats.taken(seats.left(review, names), seat)
+        adds_proof = seat.is_person and not seats.holds(review, names, proved=True)
+        is_met = waiver not in rounds.waived(settled(taken, seat, waiver.waived_at))
+        if not seats.holds(review, names) or (adds_proof and is_met):
+            return taken
         why = "You approved this content already: others have to"
     elif seat.family is None and seats.fits(review, waiver.need, seat._replace(is_person=True)):
         raise Forbidden(
