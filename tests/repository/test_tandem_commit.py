@@ -361,6 +361,22 @@ def test_a_wait_ends_with_the_commit(gated: Gated) -> None:
     assert gated.trailers() == [listed[0]["review_id"]]
 
 
+def test_of_two_that_wait_in_one_working_tree_the_one_that_submitted_last_commits(gated: Gated) -> None:
+    gated.write(DIGITS)
+    first = start(gated, "-am", "Count")
+    assert first.stderr is not None
+    review = next(line.decode().split()[0] for line in first.stderr if b" is up, round 1" in line)
+    gated.write({"b.txt": "alpha\n2\n"})
+    second = start(gated, "-am", "Count letters, too")
+    assert second.stderr is not None
+    assert next((line for line in second.stderr if f"{review} is up, round 2".encode() in line), None) is not None
+    gated.decide(review)
+    overtaken, done = finish(first), finish(second)
+    assert (overtaken.status, f"has gone on with {review}" in overtaken.unwrapped) == (1, True), overtaken
+    assert done.status == 0, done
+    assert gated.message() == f"Count letters, too\n\nTandem-Review: {review}"
+
+
 def test_what_is_staged_while_it_waits_is_neither_committed_nor_lost(gated: Gated) -> None:
     gated.stage(DIGITS)
     reviewed(gated, "-m", "Count")

@@ -157,6 +157,12 @@ class _Run:
             review = self._reviewer_side()
             digest = git.digest(changes)
             status = review.stands(taken, digest)
+            if status is not None and self._known.is_overtaken():
+                raise InvalidInput(
+                    f"Another tandem commit of this working tree has gone on with {status['review_id']}: its content"
+                    f" and its message count, and it makes the commit. If it runs no more: {self.again}",
+                    field="worktree",
+                )
             if status is not None and not review.is_approved(status):
                 return review.tell(status)
             if status is not None and status["digest"] == digest:

@@ -53,6 +53,12 @@ class OpenReview:
         with suppress(FileNotFoundError):
             os.unlink(self._path)
 
+    def is_overtaken(self) -> bool:
+        """Whether another run has gone on with this review since, with other content or another message."""
+        kept = json_object(self._path)
+        changed = {name for name in ("digest", "message", "amends") if kept.get(name) != self.facts.get(name)}
+        return bool(changed) and kept.get("review_id") == self.facts.get("review_id")
+
     def status(self, session: Session) -> dict[str, Any] | None:
         """Where the review stands; None if there is none, also where the broker has another database by now."""
         with suppress(NotFound):
