@@ -191,6 +191,23 @@ def test_a_commit_of_another_approved_change_leaves_the_open_review_as_it_is(gat
     assert (reviews(gated), facts(gated)) == (["closed", "closed"], [])
 
 
+def test_an_unrelated_commit_has_a_review_of_its_own_and_ends_no_approval(gated: Gated) -> None:
+    gated.stage(DIGITS)
+    review = reviewed(gated, "-m", "Count")
+    gated.git("stash", "--quiet")
+    gated.write({"b.txt": "alpha\n2\n"})
+    other = commit(gated, "-am", "Hotfix")
+    assert f"{review} shares no file with this, and stays as it is." in other.unwrapped
+    assert "goes on by: tandem commit -m Count" in other.unwrapped
+    gated.decide(review_of(other))
+    assert commit(gated, "-a").status == 0
+    assert gated.message() == f"Hotfix\n\nTandem-Review: {review_of(other)}"
+    gated.git("stash", "pop", "--quiet", "--index")
+    assert commit(gated, "-m", "Count").status == 0
+    assert gated.message() == f"Count\n\nTandem-Review: {review}"
+    assert (reviews(gated), facts(gated)) == (["closed", "closed"], [])
+
+
 def test_a_policy_made_stricter_since_the_approval_is_said_and_opens_no_second_review(gated: Gated) -> None:
     gated.write(DIGITS)
     gated.git("add", "--all")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import time
 from contextlib import suppress
 from dataclasses import dataclass
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from tandem.rulings.state import GateFile
 
 _LONGEST_INTENT = 500
+_STANDING = {"pending", "claimed", "in_review", "approved"}
+"""The states of a review whose reviewer has not asked for another round."""
 
 
 def refuse_unknown_identity(status: int) -> None:
@@ -86,6 +89,8 @@ class CommitReview:
         whole = taken.message if taken.source[0] == "message" else self.commits.cleaned(taken.message)
         text = message.subject(whole) or "(no message)"
         body = whole.partition(text)[2].strip().encode("utf-8", "replace").decode()
+        if taken.is_told and status is not None and status["status"] in _STANDING:
+            self._leave(status["review_id"], taken, text)
         stated = {"intent": text[:_LONGEST_INTENT], **message.belonging(text), **given(description=body or None)}
         with progress("submitting"):
             content = {"tree": taken.tree, "stated": stated}
@@ -95,6 +100,16 @@ class CommitReview:
         what = "is there already" if created["existed"] else "is up"
         say(f"{created['review_id']} {what}, round {created['round']}")
         return self.waited(created)
+
+    def _leave(self, review_id: str, taken: Taken, text: str) -> None:
+        """Begin a review of its own where a change in other words shares no file with that of the review."""
+        proposal = self.session.data("get_proposal", {"review_id": review_id})
+        files = {path for one in proposal["affected_files"] for path in (one["path"], one["old_path"])}
+        changed = {one["path"] for one in git.between(self.place, git.head(self.place), taken.tree)}
+        if files.isdisjoint(changed) and proposal["intent"] != text[:_LONGEST_INTENT]:
+            self.known.keep(review_id=None, digest=None)
+            goes_on = shlex.join(["tandem", "commit", "-m", proposal["intent"]])
+            say(f"{review_id} shares no file with this, and stays as it is. Its files staged, it goes on by: {goes_on}")
 
     def _request(self, content: dict[str, Any]) -> dict[str, Any]:
         with sources.here() as repository:
