@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from tests.acceptance.checking import Checked, broken, bubblewrap, check, checke
 from tests.acceptance.reviewing import edited
 from tests.modes import VARIATION
 from tests.repository.agents import Agent
+from tests.repository.committing import NOT_YET, commit, review_of
 from tests.repository.gating import Gated, guarded
 from tests.repository.stepping import PHASE, Steps, head
 from tests.repository.terminal import at_a_terminal
@@ -88,6 +90,34 @@ def test_a_commit_that_has_to_wait_for_a_check(project: Checked, mended: Path) -
     mended.touch()
     project.ended(review)
     gated.git("commit", "-m", "Count in digits")
+
+
+def test_the_steps_out_of_a_conflict_with_the_base_branch_commit_what_was_staged_alone(project: Checked) -> None:
+    gated = guarded(project, "exit(0)")
+    assert gated.tandem("gate", "on", "--commits", "reviewed").status == 0
+    for files in ({"a.txt": "one\n", "settings.txt": "debug=0\n"}, {"a.txt": "uno\n"}):
+        gated.stage(files)
+        gated.git("-c", "core.hooksPath=/dev/null", "commit", "--quiet", "-m", "Begin")
+    gated.git("switch", "--quiet", "--create", "feature", "HEAD~1")
+    gated.stage({"a.txt": "1\n"})
+    gated.write({"settings.txt": "debug=1\n", "notes.txt": "mine\n"})
+    review = review_of(commit(gated, "-m", "Count"))
+    project.ended(review)
+    gated.decide(review)
+    steps = [line.partition(": ")[2] for line in commit(gated).stdout.splitlines() if ": git " in line]
+    assert [" ".join(one.split()[1:3]) for one in steps] == ["stash push", "merge --no-edit", "stash pop", "stash drop"]
+    for step in steps[:3]:
+        subprocess.run(["sh", "-c", step], cwd=gated.root, check=False, capture_output=True)
+    gated.write({"a.txt": "uno, 1\n"})
+    gated.git("add", "a.txt")
+    assert commit(gated).status == NOT_YET
+    project.ended(review)
+    gated.decide(review)
+    assert commit(gated).status == 0
+    assert gated.git("show", "--format=", "--name-only") == "a.txt"
+    assert gated.git("status", "--porcelain").split() == ["M", "settings.txt", "??", "notes.txt"]
+    subprocess.run(["sh", "-c", steps[3]], cwd=gated.root, check=True, capture_output=True)
+    assert gated.git("stash", "list") == ""
 
 
 def test_an_optimistic_commit_of_what_a_check_keeps_back_names_its_review(project: Checked, mended: Path) -> None:

@@ -76,7 +76,7 @@ class CommitReview:
 
     def stands(self, taken: Taken, digest: str) -> dict[str, Any] | None:
         """Where the review of this content stands once there is news; None if the files have changed for it."""
-        self.known.keep(again=self.again)
+        self.known.keep(again=self.again, staged=taken.is_staged)
         status = self.known.status(self.session)
         if status is not None and status["digest"] == digest:
             return self.waited(status)

@@ -10,7 +10,7 @@ import os
 
 from tandem.git.place import find_repository
 from tandem.rulings import open_reviews
-from tandem.rulings.open_reviews import AGAIN
+from tandem.rulings.open_reviews import AGAIN, STAGED
 from tandem.rulings.state import FOLLOWED
 
 TYPE_CHECKING = False  # as in `git`
@@ -32,7 +32,7 @@ _ANEW = f"commit it on its branch, and submit all of that: {SUBMIT_BRANCH}"
 
 def wait(review_id: str) -> str:
     """The command that waits until there is something to do about a review, and does it where it can."""
-    return open_reviews.again(review_id) or f"tandem review status {review_id} --wait"
+    return open_reviews.record(review_id).get(AGAIN) or f"tandem review status {review_id} --wait"
 
 
 def answer(status: Mapping[str, Any]) -> str:
@@ -226,16 +226,32 @@ def conflict_in_merge(status: Mapping[str, Any]) -> str:
     return f"{why}. Stop, and tell your person: tandem open {status['review_id']}"
 
 
-def take_in(review_id: str, branch: str, *, committed: bool | None) -> list[str]:
-    """How a change is merged with the base branch that it is in conflict with; the gate kept it out of a commit."""
+def take_in(review_id: str, branch: str, again: str, *, committed: bool | None, staged: bool | None) -> list[str]:
+    """How a change is merged with the base branch that it is in conflict with; the gate kept it out of a commit.
+
+    Args:
+        review_id: The review.
+        branch: The base branch.
+        again: How the merged change is submitted; begins a sentence.
+        committed: Whether the change is committed.
+        staged: Whether it was the index as it was, and other changes of the working tree stay out of it.
+    """
     # Of a mirror the base branch is its HEAD.
     branch = "origin/HEAD" if branch == "HEAD" else branch
     take = f"Take in {branch}: git merge --no-edit {branch}"
+    if committed:
+        return [take, again]
     # By name: where there was nothing to put away, an older stash stays where it is.
     newest = f'"$(git stash list --format=%gd --grep={review_id} -1)"'
-    away = f"Put it away: git stash push --include-untracked -m {review_id}"
-    back = f"Bring it back, in conflict: git stash pop {newest}"
-    return [take] if committed else [away, take, back]
+    # In a conflict git stages all of a stash.
+    rest = "" if staged else "; leave other files out again, with git restore --staged PATH"
+    return [
+        f"Put it away: git stash push {'--staged' if staged else '--include-untracked'} -m {review_id}",
+        take,
+        f"Bring it back, in conflict{rest}: git stash pop {newest}",
+        again,
+        f"Once it is committed: git stash drop {newest}",
+    ]
 
 
 def _waiting(status: Mapping[str, Any]) -> list[str]:
@@ -260,8 +276,8 @@ def _on_policy_or_ground(status: Mapping[str, Any], again: str) -> list[str] | N
     if not status.get("conflict_with"):
         return None
     is_committed = status.get("revision") or status.get(FOLLOWED)
-    taken = take_in(status["review_id"], status["conflict_with"], committed=is_committed)
-    return [*taken, f"Resolve the conflict, {again}"]
+    again, staged = f"Resolve the conflict, {again}", status.get(STAGED)
+    return take_in(status["review_id"], status["conflict_with"], again, committed=is_committed, staged=staged)
 
 
 def commands(status: Mapping[str, Any]) -> list[str]:  # noqa: PLR0911, C901 - one case an action reads best
@@ -270,7 +286,8 @@ def commands(status: Mapping[str, Any]) -> list[str]:  # noqa: PLR0911, C901 - o
     Where a command was run that is run again until its change is committed, that is the way on.
     """
     review_id, patch_id, checks = status["review_id"], status.get("counter_patch_id"), status.get("checks")
-    status = {**status, AGAIN: open_reviews.again(review_id)}
+    kept = open_reviews.record(review_id)
+    status = {**status, AGAIN: kept.get(AGAIN), STAGED: kept.get(STAGED)}
     again = _revise(status)
     findings: Mapping[str, Any] = status.get("findings") or {}
     answers = [answer_findings(review_id)] if findings.get("open", 0) > findings.get("answered", 0) else []
@@ -330,8 +347,9 @@ def _operations_on_ground(status: Mapping[str, Any]) -> str | None:
             again = f"tandem checks run {review_id}"
             return f"Its checks passed on what does not count. Run them again: {again}, then call {waiting}."
         case "revise" if status.get("conflict_with"):
-            taken = ". ".join(take_in(review_id, status["conflict_with"], committed=status.get(FOLLOWED)))
-            return f"{taken}. Resolve the conflict, then {_sent(status, 'review_id')}."
+            again, committed = f"Resolve the conflict, then {_sent(status, 'review_id')}", status.get(FOLLOWED)
+            taken = take_in(review_id, status["conflict_with"], again, committed=committed, staged=None)
+            return f"{'. '.join(taken)}."
         case "apply_and_close" if status.get("revision") and status.get("counter_patch_status") != "accepted":
             return "Run the git command again that was refused for want of it, then close_review."
         case "apply_and_close" if status.get("path"):

@@ -23,6 +23,8 @@ _FOLDER = "reviews"
 _TAKES_NO_ROUND = frozenset(one.code for one in (AlreadyLanded, Forbidden, InvalidTransition, NotFound))
 AGAIN = "again"
 """The fact that is the command to run again; of a status, too, for `next_steps`."""
+STAGED = "staged"
+"""The fact whether the review's content was the index as it was; of a status, too."""
 
 
 class OpenReview:
@@ -109,13 +111,13 @@ class OpenReview:
         return answer["error"]["code"]
 
 
-def again(review_id: str) -> str | None:
-    """The command that goes on with a review in this working tree; None if none was run here for it."""
+def record(review_id: str) -> dict[str, Any]:
+    """The facts that a command which goes on with a review keeps in this working tree; none if none was run here."""
     place = find_repository()
     for git_dir in {place.git_dir, place.common_dir} if place is not None else ():
         folder = os.path.join(git_dir, FOLDER, _FOLDER)
         for name in os.listdir(folder) if os.path.isdir(folder) else ():
             facts = json_object(os.path.join(folder, name))
             if review_id in {facts.get("review_id"), facts.get("follows")}:
-                return facts.get(AGAIN)
-    return None
+                return facts
+    return {}

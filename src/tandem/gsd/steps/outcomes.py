@@ -313,7 +313,8 @@ def _document(subject: Subject) -> str:
 def _changes(subject: Subject, status: ReviewStatus, patch: Patch | None) -> tuple[str, ...]:
     review_id, again = status.review_id, _again(subject)
     if held_by_checks(status) is not None and status.conflict_with is not None:
-        return (*next_steps.take_in(review_id, status.conflict_with, committed=subject.is_committed), again)
+        kept = {"committed": subject.is_committed, "staged": subject.order.staged}
+        return tuple(next_steps.take_in(review_id, status.conflict_with, again, **kept))
     if held_by_checks(status) is not None:
         return (
             f"See which failed: tandem checks list {review_id}; its output: tandem checks log {review_id} NAME",
