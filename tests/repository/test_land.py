@@ -147,7 +147,8 @@ def test_a_fast_forward_is_nothing_else(gated: Gated, monkeypatch: pytest.Monkey
     moved_on = gated.tandem("land", "other")
     assert "git switch other && git rebase main" in " ".join(moved_on.refusal.split())
     gated.git("switch", "--quiet", "other")
-    assert "this again: git rebase main" in " ".join(gated.tandem("land").refusal.split())
+    stated = gated.tandem("land", "--strategy", "ff").refusal
+    assert "it in: git rebase main Then again: tandem land --strategy ff other" in " ".join(stated.split())
 
 
 def test_what_lands_is_signed_where_git_signs_commits(gated: Gated, tmp_path: Path) -> None:
@@ -186,6 +187,7 @@ def test_local_changes_in_a_checkout_of_the_base_branch_are_never_lost(gated: Ga
     gated.write({"a.txt": "mine\n", "b.txt": "mine, too\n", "own.txt": "mine\n"})
     refused = gated.tandem("land", "feature")
     assert "would change files that have local changes: a.txt. Nothing was changed." in refused.refusal
+    assert "Then again: tandem land feature" in refused.refusal
     assert gated.head() == before
     assert landings(gated)[0]["state"] == "failed"
 
@@ -426,6 +428,36 @@ def test_p10_when_the_base_branch_moves_while_checks_run_they_run_again(project:
     assert {"b.txt", "x.txt", "a.txt"} <= set(gated.git("ls-tree", "--name-only", "main").split())
     assert gated.git("log", "-1", "--format=%P").split()[0] == other
     assert log.read_text("utf-8").endswith("with")
+
+
+def test_p10_checks_that_still_run_on_an_earlier_base_branch_run_again_in_turn(
+    project: Checked, tmp_path: Path
+) -> None:
+    waits = f"""
+import os, time
+for name in () if os.path.exists("first") else ("breaks", "fits"):
+    while os.path.exists(name) and not os.path.exists(f"{tmp_path}/{{name}}"): time.sleep(0.02)
+exit(os.path.exists("first") and os.path.exists("breaks"))
+"""
+    gated = guarded(project, waits)
+    names = ("first", "breaks", "fits")
+    reviews = [approved(gated, name, {name: "here\n"}) for name in names]
+    project.ended(reviews[0])
+    assert gated.tandem("land", "first").status == 0
+    processes: list[Started] = []
+    for number, name in enumerate(names[1:], 2):
+        processes.append(started(gated, name))
+        until(lambda number=number: len(landings(gated)) == number)
+    for name, process in zip(names[1:], processes, strict=True):
+        assert process.stderr is not None
+        assert any(b"check 'unit tests' runs" in line for line in process.stderr)
+        (tmp_path / name).touch()
+    broken, fits = [finish(process) for process in processes]
+    assert (broken.status, fits.status) == (10, 0), (broken, fits)
+    assert broken.stdout.endswith("Then, once it is committed: tandem land breaks\n")
+    assert mainline(gated) == ["checks", "Merge branch 'first'", "Merge branch 'fits'"]
+    [run] = project.ended(reviews[2]).values()
+    assert (run["status"], run["tree"]) == ("passed", gated.git("rev-parse", "main^{tree}"))
 
 
 def by_hand(project: Checked, gated: Gated, files: dict[str, str]) -> str:

@@ -95,8 +95,8 @@ class BaseBranch:
         """
         if strategy == "ff" and not self.checkout.is_ancestor(tip, head):
             raise InvalidTransition(
-                f"{self.name} has moved on, and only a fast-forward is wanted (landing_strategy). Take it in, then run"
-                f" this again: {self.taken_in('rebase')}"
+                f"{self.name} has moved on, and only a fast-forward is wanted (landing_strategy). Take it in:"
+                f" {self.taken_in('rebase')}"
             )
         with git.Merges(self._place) as merges:
             tree, paths = merges.kept(tip, head)

@@ -97,6 +97,9 @@ def land(
         except _MustWait:
             say_go_on(job.again)
             ended = _Outcome(Exit.WAITING, f"Not landed yet: {source}")
+        except TandemError as error:
+            error.message += f"\nThen again: {job.again}"
+            raise
         say(*dict.fromkeys(job.base.left))
     facts = {"branch": source, "onto": base, "state": _STATES.get(ended.exit, "failed"), **_NOT_LANDED}
     facts |= ended.facts or {}
@@ -395,7 +398,7 @@ class _Job:
         return self.base.merged(found.tip, self.head, self.strategy, title, is_final=True)
 
     def _checked(self, found: Candidate, reviews: list[str]) -> bool | _Outcome | None:
-        """Whether the required checks have passed on it; None once the base branch has moved on, False for others."""
+        """Whether the required checks have passed on it; None where they have to run again, False for others."""
         self.doing(f"checking the merge with {self.base.name}")
         review_id = reviews[-1]
         listed = self.session.data("list_checks", {"review_id": review_id})
@@ -408,14 +411,17 @@ class _Job:
                 if error.details.get("allowed") != []:
                     raise
                 return True
+        # Checks that still run on an earlier base branch are asked for again only once they have ended.
+        is_late = any(one["status"] == "running" and not here.items() <= one.items() for one in listed["checks"])
         remarks = CheckRemarks(self.session, review_id)
         while listed["outcome"] == "pending":
             remarks.follow()
             self.wait("list_checks", {"review_id": review_id, "cursor": listed["cursor"]})
             listed = self.session.data("list_checks", {"review_id": review_id})
         required = [one for one in listed["checks"] if one["required"]]
-        if any(one["tip"] != found.tip for one in required):
-            if self.base.tip() == found.tip:
+        on_it = [one for one in required if here.items() <= one.items()]
+        if on_it != required and all(one["status"] in _MAY_PASS for one in on_it):
+            if not is_late and self.base.tip() == found.tip:
                 raise Unavailable(f"The broker has another {self.base.name} than this repository: fetch it there.")
             return None
         if listed["outcome"] == "failed":
