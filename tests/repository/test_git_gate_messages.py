@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from tests.commandline import Ended
 from tests.modes import VARIATION
 from tests.repository.gating import DIGITS, Gated
 
@@ -119,10 +120,32 @@ def test_a_refusal_of_other_content_than_was_approved_says_which_and_how_to_comm
     [command] = re.findall(
         rf"{path}: .*{review} approved other content for it.*: tandem (apply {review} --index)", words
     )
+    assert put_away_and_applied(gated, command).status == 0
+    gated.git("commit", "-m", "Digits")
+    assert gated.trailers() == [review]
+
+
+def put_away_and_applied(gated: Gated, command: str) -> Ended:
+    """The end of a refused `tandem apply` after its remedy."""
     refused = gated.tandem(*command.split())
     [put_away] = re.findall(r"Put it away: git (.*)", refused.stderr)
     gated.git(*shlex.split(put_away))
     [again] = re.findall("Then again: tandem (.*)", refused.stderr)
-    assert gated.tandem(*again.split()).status == 0
-    gated.git("commit", "-m", "Digits")
+    return gated.tandem(*again.split())
+
+
+@pytest.mark.parametrize(("path", "local"), [("mine.conf", "mine.conf"), ("build/a.txt", "build")])
+def test_apply_says_how_an_ignored_file_is_put_away_and_the_approved_one_is_staged(gated: Gated, path: str, local: str):
+    gated.approved_commit({".gitignore": "*.conf\nbuild\n"}, "Ignore")
+    gated.write({path: "approved\n"})
+    gated.git("add", "--force", "--", path)
+    review = gated.approve()
+    gated.git("rm", "--quiet", "--force", "--", path)
+    gated.write({local: "mine\n"})
+    applied = put_away_and_applied(gated, f"apply {review}")
+    assert (applied.status, (gated.root / path).read_text("utf-8")) == (0, "approved\n"), applied
+    assert gated.git("show", f"stash@{{0}}^3:{local}") == "mine"
+    [stage] = re.findall(f"leaves them out: {path}. Stage the change with: tandem (.*)", applied.stdout)
+    assert gated.tandem(*stage.split()).status == 0
+    gated.git("commit", "-m", "Add it")
     assert gated.trailers() == [review]

@@ -118,7 +118,7 @@ def _explained(refusal: InvalidInput, review_id: str, earlier: list[Proposal], *
         what = f"The working tree has round {known.round} of {review_id} at {', '.join(paths)}; nothing was changed."
         facts = {"round": known.round}
     return InvalidInput(
-        f"{what} Put it away: git stash push --include-untracked -- {shlex.join(f':/{path}' for path in paths)}\n"
+        f"{what} Put it away: git stash push --all -- {shlex.join(f':/{path}' for path in paths)}\n"
         f"Then again: tandem apply {review_id}{' --index' if index else ''}",
         field="worktree",
         paths=paths,
@@ -200,10 +200,10 @@ def _report(update: WorktreeUpdate, status: ReviewStatus, besides: tuple[str, ..
         lines.append(Text(remark, style="yellow"))
     lines.append(Text(f"{known} working tree has round {status.round} of {status.review_id}."))
     staging = ()
-    if update.outside:
-        outside = ", ".join(map(visible_line, update.outside))
-        said = f"Outside of your sparse checkout, where git add leaves them out: {outside}. Stage the change with:"
-        lines.append(Text(f"{said} tandem apply {status.review_id} --index", style="yellow"))
+    if update.unstaged:
+        left_out = ", ".join(map(visible_line, update.unstaged))
+        said = f"Ignored, or outside of your sparse checkout; git add leaves them out: {left_out}."
+        lines.append(Text(f"{said} Stage the change with: tandem apply {status.review_id} --index", style="yellow"))
     elif not update.indexed:
         touched = shlex.join(f":/{path}" for path in (*update.written, *update.deleted, *update.already))
         staging = (f"Stage it: git add -- {touched}",)

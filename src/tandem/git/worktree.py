@@ -30,14 +30,14 @@ class WorktreeUpdate:
         deleted: Files that went.
         already: Files that were as approved before.
         indexed: Whether the index was brought along.
-        outside: Files outside of the sparse checkout, which `git add` leaves out of the index.
+        unstaged: Files that `git add` leaves out of the index: ignored, or outside of the sparse checkout.
     """
 
     written: tuple[str, ...]
     deleted: tuple[str, ...]
     already: tuple[str, ...]
     indexed: bool = False
-    outside: tuple[str, ...] = ()
+    unstaged: tuple[str, ...] = ()
 
     @property
     def changed(self) -> bool:
@@ -110,7 +110,7 @@ class _Update:
             deleted=tuple(change.path for change in pending if change.path in self._gone),
             already=tuple(change.path for change in self._changes if change.path in finished),
             indexed=index,
-            outside=() if index else self._outside(),
+            unstaged=() if index else self._unstaged(),
         )
 
     @staticmethod
@@ -202,16 +202,20 @@ class _Update:
                 found[touched[path]] = Entry(mode, oid)
         return found
 
-    def _outside(self) -> tuple[str, ...]:
-        """The touched files that `git add` would not stage."""
-        if not self._is_sparse:
-            return ()
+    def _unstaged(self) -> tuple[str, ...]:
+        """The touched files that `git add` would not stage: ignored ones, and those outside of a sparse checkout."""
         # Git does not know a path that is gone and not in the index.
         there = [c.path for c in self._changes if c.path not in self._gone or c.path in self._left_out]
         paths = {encode_path(path): path for path in there}
-        tried = ["--literal-pathspecs", "add", "--dry-run", "--pathspec-from-file=-", "--pathspec-file-nul"]
-        words = self._users.run(tried, stdin=b"\0".join(paths), accept=range(256)).stderr if paths else b""
-        return tuple(paths[line] for line in words.splitlines() if line in paths)
+        if not paths:
+            return ()
+        listed = b"\0".join(paths)
+        asked = ["check-ignore", "-z", "--stdin"]
+        refused = self._users.run(asked, stdin=listed, accept=range(256)).stdout.split(b"\0")
+        if self._is_sparse:
+            tried = ["--literal-pathspecs", "add", "--dry-run", "--pathspec-from-file=-", "--pathspec-file-nul"]
+            refused += self._users.run(tried, stdin=listed, accept=range(256)).stderr.splitlines()
+        return tuple(paths[path] for path in dict.fromkeys(refused) if path in paths)
 
     def _obstructed(self, pending: Iterable[Change]) -> list[str]:
         """Obstacles to files to be written: other files in a folder's place, or the reverse."""
