@@ -355,8 +355,8 @@ class CursorExpired(TandemError, code="CURSOR_EXPIRED", status=410):
 class TooLarge(TandemError, code="TOO_LARGE", status=413):
     """Over a limit; `details.limit` says which.
 
-    Split the change, or ask by pages; or raise the setting that `details.setting` names, in the broker's configuration.
-    A limit without a setting is fixed.
+    Split the change, or ask by pages; or raise the setting that `details.setting` names, in the broker's configuration,
+    and restart the broker where the message says so. A limit without a setting is fixed.
     """
 
 
@@ -404,7 +404,7 @@ class Unavailable(TandemError, code="UNAVAILABLE", status=503, retryable=True):
 class TimedOut(TandemError, code="TIMEOUT", status=504, retryable=True):
     """A step did not end within its limit.
 
-    Try the same call again; raise the setting `git_timeout_seconds` if the repository is that slow.
+    Try the same call again; if the repository is that slow, raise `git_timeout_seconds` and restart the broker.
     """
 
 

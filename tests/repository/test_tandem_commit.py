@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 from pathlib import Path
 from typing import Any
@@ -540,3 +541,20 @@ def test_a_formatter_in_a_hook_costs_one_review_one_approval_one_commit(
     assert (gated.trailers(), reviews(gated)) == ([review_of(first)], ["closed"])
     assert gated.git("diff", "--name-only").split() == ([] if words else ["b.txt"])
     assert gated.git("diff", "--cached", "--name-only") == ""
+
+
+def test_a_change_over_limits_is_taken_after_the_step_that_the_refusal_names(
+    own_gated: Gated, config_dir: Path
+) -> None:
+    def restarted(names: set[str], limit_bytes: int) -> None:
+        own_gated.broker.stop()
+        (config_dir / "config.toml").write_text("".join(f"{name} = {limit_bytes}\n" for name in names), "utf-8")
+        own_gated.broker.start()
+
+    restarted({"body_limit_bytes", "diff_limit_bytes"}, 20_000)
+    own_gated.stage({"large.txt": "A line.\n" * 4_000})
+    refused = commit(own_gated, "-m", "Large")
+    assert "TOO_LARGE" in refused.refusal
+    assert "and restart the broker" in refused.unwrapped
+    restarted(set(re.findall(r"\w+_limit_bytes", refused.unwrapped)), 100_000)
+    assert commit(own_gated, "-m", "Large").status == NOT_YET

@@ -164,7 +164,8 @@ class _Limits(Limits):
 
     def exceeded(self, actual: int | None = None) -> TooLarge:
         return TooLarge(
-            f"The repository has more than {self.content_bytes} bytes; raise {LIMIT_SETTING} in the configuration.",
+            f"The repository has more than {self.content_bytes} bytes; raise {LIMIT_SETTING} in the configuration, and"
+            " restart the broker.",
             limit=self.content_bytes,
             setting=LIMIT_SETTING,
             **({} if actual is None else {"actual": actual}),
@@ -232,8 +233,8 @@ class MirrorFolder:
             self._fetch_or_begin_anew(extra, wanted)
         except TimedOut as error:
             raise TimedOut(
-                f"{self._url} was not fetched within {self._git.timeout_seconds:g} s; raise {TIMEOUT_SETTING} if it is"
-                " that large.",
+                f"{self._url} was not fetched within {self._git.timeout_seconds:g} s; raise {TIMEOUT_SETTING} and"
+                " restart the broker if it is that large.",
                 limit_seconds=self._git.timeout_seconds,
             ) from error
         try:

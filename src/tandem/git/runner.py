@@ -91,7 +91,8 @@ class Limits:
         """The error for a change over the limits."""
         return TooLarge(
             f"The files that the change touches have {'too many' if actual is None else actual} bytes without"
-            f" compression; {self.content_bytes} are allowed. Make the change smaller, or raise {CONTENT_SETTING}.",
+            f" compression; {self.content_bytes} are allowed. Make the change smaller, or raise {CONTENT_SETTING} and"
+            " restart the broker.",
             limit=self.content_bytes,
             setting=CONTENT_SETTING,
             **({} if actual is None else {"actual": actual}),

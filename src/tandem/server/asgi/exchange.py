@@ -112,7 +112,7 @@ def _check_declared_length(declared: bytes | None, limit_bytes: int) -> None:
 def _too_large(limit_bytes: int) -> TooLarge:
     return TooLarge(
         f"The request body is over {limit_bytes} bytes; send less, or raise body_limit_bytes in the broker's"
-        " configuration.",
+        " configuration, with diff_limit_bytes if a diff is as large, and restart the broker.",
         limit="body_limit_bytes",
         limit_bytes=limit_bytes,
         setting="body_limit_bytes",
