@@ -137,6 +137,18 @@ def test_p2_an_approved_revert_ends_the_approval_that_it_takes_back(feature: Bra
     assert feature.check(back)["allowed"]
 
 
+def test_changes_that_revert_it_only_together_end_nothing_until_it_is_withdrawn(feature: Branch, repo: Sandbox):
+    before = (repo.root / "a.txt").read_text("utf-8")
+    review, changes = approved(feature)
+    for content in ("other\n", before):
+        repo.commit()
+        approved(feature, content)
+    repo.commit()
+    assert feature.check(changes)["review_ids"] == [review]
+    withdraw(feature.desk, review)
+    assert not feature.check(changes)["allowed"]
+
+
 def test_p2_a_larger_change_that_takes_it_back_ends_it_and_a_smaller_one_does_not(feature: Branch, repo: Sandbox):
     repo.write("a.txt", "better\n")
     repo.write("b.txt", "better\n")
