@@ -7,8 +7,10 @@ import time
 from datetime import UTC, datetime, timedelta
 from urllib.parse import urlencode
 
+import httpx
 from playwright.sync_api import expect
 
+from tandem.core.clock import MICROSECONDS
 from tandem.rulings import proof
 from tandem.rulings.policy import FILE
 from tests.acceptance.reviewing import Desk, edited
@@ -21,7 +23,7 @@ from tests.pages.windows import Windows
 
 def opening(broker: BrokerProcess, path: str, *, age_s: int = 0) -> str:
     """The address that `tandem open` gives a person at a terminal."""
-    at = int(time.time()) - age_s
+    at = time.time_ns() // 1000 - age_s * MICROSECONDS
     key = proof.keys(str(broker.data_dir))[proof.PERSON]
     return f"/you?{urlencode({'proof': proof.seal(key, proof.opening_facts(at)), 'at': at, 'next': path})}"
 
@@ -36,10 +38,11 @@ def put_up_under(shop: Desk, repo: Sandbox, *needs: str) -> str:
 def test_p11_a_browser_that_no_person_opened_by_a_command_gives_no_person_s_approval(
     windows: Windows, broker: BrokerProcess, shop: Desk, repo: Sandbox
 ) -> None:
-    windows.allow("status of 403")
+    windows.allow("status of 40[13]")
     review = put_up_under(shop, repo, "person")
     page = windows.open("ada")
     page.goto(opening(broker, f"/reviews/{review}", age_s=300))
+    expect(page.get_by_role("alert")).to_contain_text("older than a minute")
     page.goto(f"/reviews/{review}")
     page.get_by_role("button", name="Claim").click()
     page.get_by_role("button", name="Approve").click()
@@ -49,6 +52,26 @@ def test_p11_a_browser_that_no_person_opened_by_a_command_gives_no_person_s_appr
     expect(page).to_have_url(re.compile(f"/reviews/{review}"))
     page.get_by_role("button", name="Approve").click()
     expect(page.locator("#acts")).to_contain_text("Approved by ada")
+
+
+def test_p11_a_link_proves_once(windows: Windows, broker: BrokerProcess, shop: Desk, repo: Sandbox) -> None:
+    windows.allow("status of 40[13]")
+    review = put_up_under(shop, repo, "person")
+    link = opening(broker, f"/reviews/{review}")
+    page, other = windows.open("ada"), windows.open("mallory")
+    # One that only asks for its head uses no link up.
+    assert httpx.head(f"{broker.url}{link}", trust_env=False).status_code == httpx.codes.OK
+    page.goto(link)
+    expect(page).to_have_url(re.compile(f"/reviews/{review}"))
+    other.goto(link)
+    expect(other.get_by_role("alert")).to_contain_text("was used already")
+    other.goto(f"/reviews/{review}")
+    other.get_by_role("button", name="Claim").click()
+    other.get_by_role("button", name="Approve").click()
+    expect(other.locator("#acts")).to_contain_text("tandem open")
+    # Who reloads it is where it led to.
+    page.goto(link)
+    expect(page).to_have_url(re.compile(f"/reviews/{review}"))
 
 
 def test_a_person_waives_a_requirement_and_another_settles_it(

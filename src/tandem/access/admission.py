@@ -132,16 +132,19 @@ class Authenticator:
         has_ended = await self._store.read(lambda unit: access_tokens.has_login_ended(unit, login_hash))
         return None if has_ended else await self.known(access_id)
 
-    async def end_login(self, login: str, seconds: float) -> None:
-        """End a login at every node, for every copy of its cookie.
+    async def end_login(self, login: str, seconds: float) -> bool:
+        """End a login at every node, for every copy of its cookie; also a link that works once.
 
         Args:
-            login: What the cookie calls it.
+            login: What the cookie calls it; the seal of a link.
             seconds: How long it could have gone on at the most.
+
+        Returns:
+            Whether it had not ended yet.
         """
         until = self._clock.now_us() + round(seconds * MICROSECONDS)
         login_hash = hash_of(login)
-        await self._store.write(lambda unit: access_tokens.end_login(unit, login_hash, until))
+        return await self._store.write(lambda unit: access_tokens.end_login(unit, login_hash, until))
 
     def pass_for(self, reviewer_id: str, project: str, seconds: float) -> str:
         """The token of a pool's reviewer.

@@ -112,7 +112,7 @@ def _secret(login_seconds: float, *, is_proof: bool) -> str | None:
     """Why an address is for one person's eyes; None where it is not."""
     if login_seconds > 0:
         return f"This address logs one browser in as you, once, within {login_seconds} s"
-    return "For a minute this address makes a browser known as a person's" if is_proof else None
+    return "Within a minute this address makes one browser known as a person's, once" if is_proof else None
 
 
 def _path(review: str | None, project: str | None) -> str:

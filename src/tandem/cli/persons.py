@@ -183,7 +183,8 @@ def opening_proof(location: BrokerLocation) -> dict[str, str]:
     key = proof.keys(location.data_dir).get(proof.PERSON)
     if key is None or not _is_typed():
         return {}
-    at = int(time.time())
+    # No two links are the same: each works once.
+    at = time.time_ns() // 1000
     return {"proof": proof.seal(key, proof.opening_facts(at)), "at": str(at)}
 
 

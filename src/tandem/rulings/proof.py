@@ -156,7 +156,7 @@ def settling_facts(review_id: str, need: str | None, verdict: str, by: str | Non
 
 
 def opening_facts(at: int) -> list[object]:
-    """The sealed facts where a person has a browser opened, at a time in seconds since the epoch."""
+    """The sealed facts where a person has a browser opened, at a time in microseconds since the epoch."""
     return ["open", at]
 
 

@@ -29,6 +29,8 @@ PATH = "/login"
 YOU = "/you"
 _OUT = "/logout"
 _LINK_SECONDS = 60
+_AT_DIGITS = 16
+"""Of the microseconds since the epoch in such a link."""
 _TO_ANOTHER_ORIGIN = {"referrer-policy": "strict-origin-when-cross-origin"}
 """By it the broker knows that one of its own login pages sent somebody on."""
 _OF_THE_PAGE = frozenset(
@@ -121,8 +123,12 @@ async def _by_link(request: PageRequest, code: str, to: str) -> PageResponse | R
         return await _logged_in(request, access, to)
     if request.person.access is not None:
         return see(to)
-    used = "This link was used already, or is older than a minute. Run `tandem open` again."
-    return _form(request, to, Unauthenticated(used, reason="code"))
+    return _form(request, to, _used())
+
+
+def _used() -> Unauthenticated:
+    told = "This link was used already, or is older than a minute. Run `tandem open` again."
+    return Unauthenticated(told, reason="code")
 
 
 def _is_from_login(request: Request) -> bool:
@@ -195,15 +201,29 @@ def where(request: Request) -> str:
 
 async def _show_name(request: PageRequest) -> PageResponse | Response:
     """The form; for somebody whose token has a name, that and its roles. A link of `tandem open` is taken first."""
-    sealed, at = request.query("proof"), (request.query("at") or "")[:12]
-    if sealed is not None:
-        expected = proof.seal(request.backend.person_key, proof.opening_facts(int(at) if at.isdecimal() else 0))
-        is_new = at.isdecimal() and abs(request.backend.clock.now_us() // MICROSECONDS - int(at)) <= _LINK_SECONDS
-        if is_new and hmac.compare_digest(sealed.encode(), expected.encode()):
-            response = see(local(request.query("next") or ""))
-            request.remember(response, proved(request.person))
-            return response
-    return _name_form(request, request.person.name)
+    sealed = request.query("proof")
+    # HEAD must not use a link up.
+    if sealed is None or request.http.method != "GET":
+        return _name_form(request, request.person.name)
+    to = local(request.query("next") or "")
+    if await _opens(request, sealed):
+        response = see(to)
+        request.remember(response, proved(request.person))
+        return response
+    if request.person.is_proved:
+        return see(to)
+    return _name_form(request, request.person.name, _used())
+
+
+async def _opens(request: PageRequest, sealed: str) -> bool:
+    """Whether a command that a person runs made this link within the last minute, and no one used it."""
+    stated = (request.query("at") or "")[:_AT_DIGITS]
+    at = int(stated) if stated.isascii() and stated.isdecimal() else 0
+    expected = proof.seal(request.backend.person_key, proof.opening_facts(at))
+    is_new = abs(request.backend.clock.now_us() - at) <= _LINK_SECONDS * MICROSECONDS
+    if not is_new or not hmac.compare_digest(sealed.encode(), expected.encode()):
+        return False
+    return await request.authenticator.end_login(sealed, 2 * _LINK_SECONDS)
 
 
 async def _save_name(request: PageRequest) -> PageResponse | Response:
@@ -226,7 +246,7 @@ async def _save_name(request: PageRequest) -> PageResponse | Response:
     return response
 
 
-def _name_form(request: PageRequest, name: str, error: InvalidInput | None = None) -> PageResponse:
+def _name_form(request: PageRequest, name: str, error: TandemError | None = None) -> PageResponse:
     following = local(request.form.get("next") or request.query("next") or "")
     access = request.person.access
     roles = [role for role in ROLES if access is not None and role in access.roles]
