@@ -2,84 +2,25 @@
 
 from __future__ import annotations
 
-import re
-import time
 from datetime import UTC, datetime, timedelta
-from urllib.parse import urlencode
 
-import httpx
 from playwright.sync_api import expect
 
-from tandem.core.clock import MICROSECONDS
-from tandem.rulings import proof
 from tandem.rulings.policy import FILE
 from tests.acceptance.reviewing import Desk, edited
 from tests.broker import BrokerProcess
 from tests.git.sandbox import Sandbox
 from tests.modes import VARIATION
 from tests.pages.conftest import Check, Shot
+from tests.pages.opened import opened, put_up_under
 from tests.pages.windows import Windows
-
-
-def opening(broker: BrokerProcess, path: str, *, age_s: int = 0) -> str:
-    """The address that `tandem open` gives a person at a terminal."""
-    at = time.time_ns() // 1000 - age_s * MICROSECONDS
-    key = proof.keys(str(broker.data_dir))[proof.PERSON]
-    return f"/you?{urlencode({'proof': proof.seal(key, proof.opening_facts(at)), 'at': at, 'next': path})}"
-
-
-def put_up_under(shop: Desk, repo: Sandbox, *needs: str) -> str:
-    """A review that needs this by the project's policy; its id."""
-    repo.write(FILE, f"[[rule]]\nneeds = {[*needs]}\n")
-    repo.commit("policy")
-    return shop.put_up(diff=edited())
-
-
-def test_p11_a_browser_that_no_person_opened_by_a_command_gives_no_person_s_approval(
-    windows: Windows, broker: BrokerProcess, shop: Desk, repo: Sandbox
-) -> None:
-    windows.allow("status of 40[13]")
-    review = put_up_under(shop, repo, "person")
-    page = windows.open("ada")
-    page.goto(opening(broker, f"/reviews/{review}", age_s=300))
-    expect(page.get_by_role("alert")).to_contain_text("older than a minute")
-    page.goto(f"/reviews/{review}")
-    page.get_by_role("button", name="Claim").click()
-    page.get_by_role("button", name="Approve").click()
-    expect(page.locator("#acts")).to_contain_text("tandem open")
-    assert shop.status(review)["status"] == "claimed"
-    page.goto(opening(broker, f"/reviews/{review}"))
-    expect(page).to_have_url(re.compile(f"/reviews/{review}"))
-    page.get_by_role("button", name="Approve").click()
-    expect(page.locator("#acts")).to_contain_text("Approved by ada")
-
-
-def test_p11_a_link_proves_once(windows: Windows, broker: BrokerProcess, shop: Desk, repo: Sandbox) -> None:
-    windows.allow("status of 40[13]")
-    review = put_up_under(shop, repo, "person")
-    link = opening(broker, f"/reviews/{review}")
-    page, other = windows.open("ada"), windows.open("mallory")
-    # One that only asks for its head uses no link up.
-    assert httpx.head(f"{broker.url}{link}", trust_env=False).status_code == httpx.codes.OK
-    page.goto(link)
-    expect(page).to_have_url(re.compile(f"/reviews/{review}"))
-    other.goto(link)
-    expect(other.get_by_role("alert")).to_contain_text("was used already")
-    other.goto(f"/reviews/{review}")
-    other.get_by_role("button", name="Claim").click()
-    other.get_by_role("button", name="Approve").click()
-    expect(other.locator("#acts")).to_contain_text("tandem open")
-    # Who reloads it is where it led to.
-    page.goto(link)
-    expect(page).to_have_url(re.compile(f"/reviews/{review}"))
 
 
 def test_a_person_waives_a_requirement_and_another_settles_it(
     windows: Windows, broker: BrokerProcess, shop: Desk, repo: Sandbox, axe: Check, shot: Shot
 ) -> None:
     review = put_up_under(shop, repo, "person")
-    page = windows.open("ada")
-    page.goto(opening(broker, f"/reviews/{review}"))
+    page = opened(windows, broker, "ada", f"/reviews/{review}")
     page.get_by_text("Waive a requirement").click()
     axe(page, "#acts")
     page.get_by_label("Why it cannot wait").fill("The shop is down")
@@ -95,8 +36,7 @@ def test_a_person_waives_a_requirement_and_another_settles_it(
     expect(page.locator("[data-why=owed]").first).to_have_text("A review is owed")
 
     windows.allow("status of 400")
-    other = windows.open("bob")
-    other.goto(opening(broker, f"/reviews/{review}"))
+    other = opened(windows, broker, "bob", f"/reviews/{review}")
     other.get_by_role("button", name="Object").click()
     expect(other.locator("#acts")).to_contain_text("an objection needs a reason")
     axe(other, "#acts")
@@ -112,8 +52,7 @@ def test_what_a_later_policy_asks_for_is_shown_and_waived(
     review = shop.put_up_approved(diff=edited())
     repo.write(FILE, '[[rule]]\nname = "all"\nneeds = ["person"]\n')
     repo.commit("policy")
-    page = windows.open("ada")
-    page.goto(opening(broker, f"/reviews/{review}"))
+    page = opened(windows, broker, "ada", f"/reviews/{review}")
     missing = page.get_by_text("The policy asks for: a person's review (rule 'all': a.txt).")
     expect(missing).to_be_visible()
     page.get_by_text("Waive a requirement").click()
@@ -129,8 +68,7 @@ def test_a_person_withdraws_their_own_approval_while_others_are_missing(
     windows: Windows, broker: BrokerProcess, shop: Desk, repo: Sandbox
 ) -> None:
     review = put_up_under(shop, repo, "agent", "person")
-    page = windows.open("ada")
-    page.goto(opening(broker, f"/reviews/{review}"))
+    page = opened(windows, broker, "ada", f"/reviews/{review}")
     page.get_by_role("button", name="Claim").click()
     page.get_by_role("button", name="Approve").click()
     page.get_by_text("Withdraw the approval").first.click()
@@ -149,8 +87,7 @@ def test_who_waives_over_open_findings_is_told_to_settle_them_first(
     held = {"review_id": review, "claim_generation": shop.claim(review, "codex")}
     shop.do("submit_verdict", **held, verdict="comment", reason="So", findings=[{"severity": "major", "claim": "No."}])
     shop.do("release_claim", **held)
-    page = windows.open("ada")
-    page.goto(opening(broker, f"/reviews/{review}"))
+    page = opened(windows, broker, "ada", f"/reviews/{review}")
     page.get_by_text("Waive a requirement").first.click()
     page.get_by_label("Which").fill("agent")
     page.get_by_label("Why it cannot wait").fill("The shop is down")

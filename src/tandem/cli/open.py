@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 from urllib.parse import quote, urlencode, urlsplit
 
+from tandem.bridge.location import BrokerLocation
 from tandem.cli import persons
 from tandem.cli.connection_options import BrokerOption, ensure_known
 from tandem.cli.declared import Argument, Misused, Option
@@ -53,11 +54,8 @@ async def open_pages(
             # An agent shows a page; it logs no browser in.
             login = await client.data("create_login", {}) if agent_mark() is None else _NO_LOGIN
             address = client.address
-            opening = persons.opening_proof(client.location)
+            plain, path = path, proving_path(client.location, path)
     logs_in = login["expires_in_s"] > 0
-    if opening:
-        # From then on the browser is known to be a person's.
-        path = f"/you?{urlencode({**opening, 'next': path})}"
     address += f"{login['path']}&{urlencode({'to': path})}" if logs_in else path
     obstacle = None if print_only else _obstacle(address) or (_onlookers() if logs_in else None)
     opened = not print_only and obstacle is None and webbrowser.open(address)
@@ -68,13 +66,19 @@ async def open_pages(
     sys.stdout.write(f"{address}\n")
     if started:
         say("The broker did not run and was started; 'tandem down' stops it.")
-    secret = _secret(login["expires_in_s"], is_proof=bool(opening))
+    secret = _secret(login["expires_in_s"], is_proof=path != plain)
     if secret is not None and not opened:
         say(f"{secret}: keep it to yourself.")
     if obstacle is not None:
         say(obstacle)
     elif not opened and not print_only:
         say("No browser could be started: open this address yourself, or name a browser in BROWSER.")
+
+
+def proving_path(location: BrokerLocation, path: str) -> str:
+    """The path that leads to a page in a browser which is known to be a person's by that; unchanged for an agent."""
+    opening = persons.opening_proof(location)
+    return f"/you?{urlencode({**opening, 'next': path})}" if opening else path
 
 
 def open_in_window(url: str) -> bool:

@@ -155,9 +155,9 @@ def settling_facts(review_id: str, need: str | None, verdict: str, by: str | Non
     return ["settle_waiver", review_id, need, verdict, by, reason]
 
 
-def opening_facts(at: int) -> list[object]:
-    """The sealed facts where a person has a browser opened, at a time in microseconds since the epoch."""
-    return ["open", at]
+def opening(key: str, at: int) -> dict[str, str]:
+    """The query of a link by which a person has a browser opened, at a time in microseconds since the epoch."""
+    return {"proof": seal(key, ["open", at]), "at": str(at)}
 
 
 def seal(key: str, facts: Sequence[object]) -> str:

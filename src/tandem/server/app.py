@@ -96,7 +96,7 @@ class Application:
             fast_path: Whether MCP tool calls are answered without the SDK where possible.
         """
         self._gatekeeper = authenticator if authenticator is not None and authenticator.required else None
-        self._guard = HostGuard(allowed_hosts, with_logins=self._gatekeeper is not None)
+        self._guard = HostGuard(allowed_hosts)
         self._limits = limits or RateLimits(0, 1)
         self._entry = TrustedProxies(self._answer, proxies) if (proxies := tuple(trusted_proxies)) else self._answer
         self._api = JsonApi(dispatcher)

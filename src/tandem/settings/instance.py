@@ -139,7 +139,7 @@ class Instance(Closing):
         data_dir: The folder.
         port: Where it listens.
         listener: Bound and listening, so that requests wait rather than fail until they are served.
-        beside: The same port at the loopback address of the other family, where people log in; None if there is none.
+        beside: The same port at the loopback address of the other family; None if there is none.
         url: Where this machine's own clients reach it.
         tls: The certificate and its key; None if the broker does not speak TLS.
         tls_listener: Bound and listening, for TLS; None as that.
@@ -340,14 +340,15 @@ def _listen(host: str, port: int, setting: str = "port") -> socket.socket:
 
 
 def _listen_all(settings: Settings, host: str) -> tuple[socket.socket, socket.socket | None]:
-    """The broker's port; with logins, at both loopback addresses.
+    """The broker's port, at both loopback addresses.
 
-    Browsers look for names under `localhost` at both, and would show a login to the program at the other one.
+    Browsers look for names under `localhost` at both, and would show a login, or a person's proof, to the program at
+    the other one.
     """
     for _ in range(_TRIES):
         listener = _listen(host, settings.port)
         try:
-            return listener, _listen_beside(listener) if settings.auth == "token" else None
+            return listener, _listen_beside(listener)
         except ConfigInvalid:
             listener.close()
             if settings.port:

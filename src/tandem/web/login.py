@@ -4,7 +4,7 @@ A browser is logged in by a token that somebody pastes, or by the link that `tan
 within a minute. From then on it has a cookie, never the token; each request looks whether the token still counts.
 
 On this machine the cookie is kept under a host name of the person's own (`PersonCookie.home`). Who logs in elsewhere
-is sent there with a code.
+is sent there with a code. So is, with another link, who opens a trusted broker's pages by `tandem open`.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from urllib.parse import quote, urlencode, urlsplit
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tandem.contract.caller import ROLES, Access
+from tandem.contract.caller import OWNER_ACCESS, ROLES, Access
 from tandem.contract.operation import Role
 from tandem.core.clock import MICROSECONDS
 from tandem.errors import Forbidden, InvalidInput, TandemError, Unauthenticated
 from tandem.rulings import proof
 from tandem.server.asgi.guard import is_local
 from tandem.web.page import HEADERS, PageRequest, PageResponse, PageRoute, local, see
-from tandem.web.person import LOGIN_SECONDS, SAME_SITE, TOKEN_FIELD, checked_name, fresh, proved
+from tandem.web.person import LOGIN_SECONDS, SAME_SITE, TOKEN_FIELD, checked_name, fresh
 
 PATH = "/login"
 YOU = "/you"
@@ -31,6 +31,7 @@ _OUT = "/logout"
 _LINK_SECONDS = 60
 _AT_DIGITS = 16
 """Of the microseconds since the epoch in such a link."""
+_FIND_NAMES = ("Chrome/", "Firefox/")
 _TO_ANOTHER_ORIGIN = {"referrer-policy": "strict-origin-when-cross-origin"}
 """By it the broker knows that one of its own login pages sent somebody on."""
 _OF_THE_PAGE = frozenset(
@@ -207,19 +208,35 @@ async def _show_name(request: PageRequest) -> PageResponse | Response:
         return _name_form(request, request.person.name)
     to = local(request.query("next") or "")
     if await _opens(request, sealed):
-        response = see(to)
-        request.remember(response, proved(request.person))
-        return response
+        return _opened(request, to)
     if request.person.is_proved:
         return see(to)
     return _name_form(request, request.person.name, _used())
+
+
+def _opened(request: PageRequest, to: str) -> Response:
+    """Have a browser known to be a person's, under the host name where that counts; there they say their name, too."""
+    backend = request.backend
+    home = backend.cookie.home(request.http, request.person.access or OWNER_ACCESS)
+    if home is None:
+        response = see(to if request.person.known else f"{YOU}?next={quote(to)}")
+        request.remember(response, backend.cookie.opened(request.person))
+        return response
+    if not _finds_names(request.http):
+        return see(to)
+    return see(f"{home}{YOU}?{urlencode({**proof.opening(backend.person_key, backend.clock.now_us()), 'next': to})}")
+
+
+def _finds_names(request: Request) -> bool:
+    """Whether a browser finds names under `localhost` by itself; another one stays where it is, without a proof."""
+    return any(one in request.headers.get("user-agent", "") for one in _FIND_NAMES)
 
 
 async def _opens(request: PageRequest, sealed: str) -> bool:
     """Whether a command that a person runs made this link within the last minute, and no one used it."""
     stated = (request.query("at") or "")[:_AT_DIGITS]
     at = int(stated) if stated.isascii() and stated.isdecimal() else 0
-    expected = proof.seal(request.backend.person_key, proof.opening_facts(at))
+    expected = proof.opening(request.backend.person_key, at)["proof"]
     is_new = abs(request.backend.clock.now_us() - at) <= _LINK_SECONDS * MICROSECONDS
     if not is_new or not hmac.compare_digest(sealed.encode(), expected.encode()):
         return False

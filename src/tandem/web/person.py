@@ -7,7 +7,8 @@ Where access tokens are required, the cookie holds the id of the one that somebo
 It is sealed for another purpose than a name, so that neither is ever taken for the other.
 
 Browsers send cookies to every port of a host. So on this machine a login has a host name of its own under `localhost`,
-which only that person's browsers know, and counts under no other.
+which only that person's browsers know, and counts under no other. On a trusted broker that holds for the proof that a
+browser is a person's; a name counts under every host name.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from urllib.parse import urlsplit
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tandem.contract.caller import OWNER, Access
+from tandem.contract.caller import OWNER, OWNER_ACCESS, Access
 from tandem.core.clock import MICROSECONDS, Clock
 from tandem.errors import Forbidden, InvalidInput
 from tandem.server.asgi.guard import is_local
@@ -59,6 +60,7 @@ class Person:
         access_id: What the browser was logged in with, whether or not that still counts; empty if it never was.
         since: When it was logged in, in seconds since the epoch; 0 for now.
         access: What the person may do; None on a trusted broker, and for somebody who is not logged in.
+        is_opened: Whether a person has opened the browser by a command, in this run of the broker.
     """
 
     name: str
@@ -67,6 +69,7 @@ class Person:
     access_id: str = ""
     since: int = 0
     access: Access | None = None
+    is_opened: bool = False
 
     @property
     def known(self) -> bool:
@@ -80,7 +83,7 @@ class Person:
         Agents find the owner's login where their commands do.
         """
         is_token = self.access is not None and not self.access.is_owner
-        return is_token or self.session.startswith(_PROVED)
+        return is_token or self.is_opened
 
     @property
     def was_owner(self) -> bool:
@@ -114,15 +117,18 @@ class PersonCookie:
         self._clock = clock
         self._purpose = _WITH_LOGIN if with_logins else _NAME_ONLY
         # The owner's logins end with the broker, as the owner's token does: browsers go on sending their cookies to
-        # the program on the port while it does not run, and nothing else would ever make this one void.
-        self._owner_id = f"{OWNER}/{secrets.token_hex(_RUN_BYTES)}"
+        # the program on the port while it does not run, and nothing else would ever make this one void. So do proofs.
+        run = secrets.token_hex(_RUN_BYTES)
+        self._owner_id = f"{OWNER}/{run}"
+        self._opened = f"{_PROVED}{run}"
 
     def read(self, request: Request) -> Person:
         """Who asks; somebody without a name if the cookie is missing or not one of ours."""
         body, _, seal = request.cookies.get(COOKIE, "").rpartition(".")
         if body and hmac.compare_digest(seal.encode(), self._seal(f"{self._purpose} {body}").encode()):
             with suppress(ValueError):
-                return self._parsed(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)).decode())
+                person = self._parsed(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)).decode())
+                return replace(person, is_opened=self._is_opened(request, person))
         return fresh()
 
     def write(self, response: Response, person: Person, *, secure: bool) -> None:
@@ -133,13 +139,25 @@ class PersonCookie:
         # Lax: a link from elsewhere finds the person known; what a form from elsewhere brings is refused by `check`.
         response.set_cookie(COOKIE, value, max_age=age, httponly=True, samesite="lax", secure=secure, path="/")
 
+    def opened(self, person: Person) -> Person:
+        """The same browser, known to be a person's from now on; it must be at their `home`."""
+        # The time of a login stays: it does not last longer by this.
+        since = person.since if person.access_id else 0
+        return replace(person, session=self._opened + secrets.token_urlsafe(_SESSION_BYTES), since=since)
+
+    def _is_opened(self, request: Request, person: Person) -> bool:
+        is_marked = person.session.startswith(self._opened) and not self._is_over(person)
+        return is_marked and self.home(request, OWNER_ACCESS) is None
+
+    def _is_over(self, person: Person) -> bool:
+        return person.since + LOGIN_SECONDS <= self._now()
+
     def login_of(self, person: Person) -> str | None:
         """The id of what a browser is logged in with; None if it is not, or has been for too long."""
-        is_over = person.since + LOGIN_SECONDS <= self._now()
-        return None if is_over else person.access_id or None
+        return None if self._is_over(person) else person.access_id or None
 
     def home(self, request: Request, access: Access) -> str | None:
-        """The origin under which somebody has to be logged in; None if they are there.
+        """The origin under which somebody has to be logged in, or a browser's proof counts; None if they are there.
 
         A broker that is reached by another name than this machine's own has no names to give.
         """
@@ -189,11 +207,6 @@ class PersonCookie:
                 "and repeat it; cookies must be allowed for this address.",
                 field=TOKEN_FIELD,
             )
-
-
-def proved(person: Person) -> Person:
-    """The same browser, known to be a person's from now on."""
-    return replace(person, session=_PROVED + secrets.token_urlsafe(_SESSION_BYTES))
 
 
 def fresh(name: str = "", *, access_id: str = "") -> Person:

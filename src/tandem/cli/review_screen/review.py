@@ -19,7 +19,7 @@ from textual.content import Content
 from textual.widgets import Checkbox, Footer, OptionList, Static, Tab, TabbedContent, TabPane
 from textual.widgets.option_list import Option
 
-from tandem.cli.open import edited, open_in_window
+from tandem.cli.open import edited, open_in_window, proving_path
 from tandem.cli.render import finding_place
 from tandem.cli.review_screen import diff_view, texts
 from tandem.cli.review_screen.desk import LineRef, LoadedReview, ScreenClient, ScreenDraft, read
@@ -276,7 +276,8 @@ class ReviewScreen(LiveScreen):
 
     def action_browse(self) -> None:
         """Open its page."""
-        self.run_worker(self._browse(f"{self.desk.client.address}/reviews/{self.review_id}"))
+        path = proving_path(self.desk.client.location, f"/reviews/{self.review_id}")
+        self.run_worker(self._browse(f"{self.desk.client.address}{path}"))
 
     async def _browse(self, url: str) -> None:
         opened = await asyncio.to_thread(open_in_window, url)

@@ -29,7 +29,7 @@ NAMED_HOST = "tandem.named_host"
 
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
 _OWN_ORIGIN = re.compile(r"[0-9a-f]{32}\.localhost")
-"""A name of somebody's own under which they are logged in; browsers find it at the loopback by themselves."""
+"""A name of somebody's own under which they are known; browsers find it at the loopback by themselves."""
 _OUR_SITES = (b"same-origin", b"none")
 
 
@@ -41,14 +41,12 @@ class HostGuard:
     is foreign, too. Programs that are not browsers send neither.
     """
 
-    def __init__(self, allowed: Iterable[str] = (), *, with_logins: bool = False) -> None:
+    def __init__(self, allowed: Iterable[str] = ()) -> None:
         """Make a guard.
 
         Args:
             allowed: Names beside the loopback ones; with a port, only that port is allowed.
-            with_logins: Whether people log in, each under a name of their own.
         """
-        self._with_logins = with_logins
         names = [name.strip().lower() for name in allowed]
         self._names = frozenset([*LOOPBACK_NAMES, *(_bracketed(name) for name in names if name)])
 
@@ -85,7 +83,7 @@ class HostGuard:
         name, separator, port = host.rpartition(":")
         if not (separator and port.isascii() and port.isdigit()):
             name = host
-        return name in self._names or (self._with_logins and _OWN_ORIGIN.fullmatch(name) is not None)
+        return name in self._names or _OWN_ORIGIN.fullmatch(name) is not None
 
 
 def _foreign(host: str, header: str) -> Forbidden:
