@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from tandem.client import TandemClient
+from tandem.rulings import proof
 from tests.architecture.source import ROOT
 from tests.commandline import Shell
 from tests.forked import Started, start_tandem
@@ -128,6 +129,24 @@ def test_a_person_approves_at_the_terminal_and_leaves(shell: Shell) -> None:
         return found.status, found.reviewer_id
 
     assert shell.ask(status) == ("approved", "ann")
+
+
+@VARIATION
+@TERMINALS
+def test_the_page_that_a_person_opens_from_there_knows_their_browser(shell: Shell, tmp_path: Path) -> None:
+    """As `tandem open` does: at the address without the proof the page would take no approval of a person."""
+    (tmp_path / proof.FILE).write_text("k" * 64, "ascii")
+    shell.run("submit", "-m", "Wait a moment", "--json")
+    with terminal(shell, "review", "--as", "ann", TANDEM_DATA_DIR=str(tmp_path), BROWSER="/none") as at:
+        at.until("Wait a moment")
+        at.type("\r")
+        at.until("no one holds it")
+        at.type("b")
+        at.until("/you?proof=")
+        at.type("q")
+        at.until("Unclaimed")
+        at.type("q")
+        assert at.end() == 0
 
 
 @TERMINALS

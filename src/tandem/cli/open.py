@@ -37,8 +37,8 @@ async def open_pages(
     """Open the inbox, or a review, in your browser; a broker that does not run is started first.
 
     The address is printed, too. Where there is no display it is only printed. Where the broker asks for access tokens
-    it logs you in, once and within a minute. Where it does not, the browser is from then on known to be a
-    person's, whose approval a policy may need.
+    it logs you in, once and within a minute. Where it does not, the browser is likewise known to be a
+    person's, whose approval a policy may need, until the broker ends.
     """
     if review is not None and project is not None:
         raise Misused("A review knows its project: give one of the two.", "--project")

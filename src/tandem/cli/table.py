@@ -771,7 +771,7 @@ COMMANDS: dict[str, Command] = {
         groups={"options": "tandem.cli.connection_options:ConnectionOptions"},
     ),
     "open": Command(
-        "tandem.cli.open:open_pages", "Open the inbox, or a review, in your browser; a broker that does not run is started first.\n\nThe address is printed, too. Where there is no display it is only printed. Where the broker asks for access tokens\nit logs you in, once and within a minute. Where it does not, the browser is from then on known to be a\nperson's, whose approval a policy may need.",
+        "tandem.cli.open:open_pages", "Open the inbox, or a review, in your browser; a broker that does not run is started first.\n\nThe address is printed, too. Where there is no display it is only printed. Where the broker asks for access tokens\nit logs you in, once and within a minute. Where it does not, the browser is likewise known to be a\nperson's, whose approval a policy may need, until the broker ends.",
         Parameter("review", help="Open this review's page.", metavar="REVIEW"),
         Parameter("project", "--project", help="Open the inbox of this project only.", metavar="NAME"),
         Parameter("print_only", "--print", kind="flag", default=False, help="Only print the address; open nothing."),
