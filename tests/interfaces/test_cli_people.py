@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.commandline import Ended, Inside
+from tests.commandline import DIFF, Ended, Inside
 
 PERSON = "alice"
 
@@ -88,6 +88,60 @@ def test_a_decision_about_an_older_round_is_refused_and_the_claim_given_back(des
     refused = desk.run("review", "approve", review_id, "--round", "2", "--json")
     assert refused.envelope["error"]["code"] == "STALE_ROUND"
     assert state(desk, review_id)["status"] == "pending"
+
+
+READ = (
+    ("review", "show", "{review}"),
+    ("review", "proposal", "{review}", "--json"),
+    ("review", "claim", "{review}", "--reviewer-id", PERSON),
+)
+DECIDED = (
+    ("review", "approve", "{review}", "--agent", PERSON),
+    ("review", "verdict", "{review}", "--verdict", "approve", "--claim", "--reviewer-id", PERSON),
+)
+
+
+@pytest.mark.parametrize(
+    ("read", "decided"), [(READ[0], DECIDED[0]), *((read, DECIDED[1]) for read in READ)], ids=lambda words: words[1]
+)
+def test_a_round_that_was_never_shown_is_not_decided_about(
+    desk: Inside, read: tuple[str, ...], decided: tuple[str, ...]
+) -> None:
+    def run(words: tuple[str, ...]) -> Ended:
+        return desk.run(*(word.format(review=review_id) for word in words))
+
+    review_id = desk.created("--agent", "carol")
+    assert run(read).status == 0
+    other = DIFF.replace("+2", "+EVIL")
+    revised = ("review", "create", "--review-id", review_id, "--intent", "an intent", "--diff", other)
+    assert desk.run(*revised, "--agent", "carol").status == 0
+    # Neither the proposer's own look at it, nor that of an agent, shows it to the person.
+    assert desk.run("review", "show", review_id, "--agent", "carol").status == 0
+    assert desk.run("review", "show", review_id, CLAUDECODE="1").status == 0
+    refused = said(run(decided), 1)
+    assert "STALE_ROUND: You were shown round 1, and round 2 is the current one." in refused
+    assert state(desk, review_id)["verdict"] is None
+    command = refused.partition("decide then: ")[2].splitlines()[0]
+    assert "EVIL" in desk.run(*command.split()[1:]).stdout
+    # To look back takes nothing from that.
+    assert desk.run("review", "show", review_id, "--round", "1", "--agent", PERSON).status == 0
+    assert run(decided).status == 0
+    assert state(desk, review_id)["status"] == "approved"
+
+
+def test_rounds_shown_long_ago_are_forgotten_and_without_a_place_for_them_all_goes_on(
+    desk: Inside, tmp_path: Path
+) -> None:
+    kept = tmp_path / "config" / "shown.jsonl"
+    review_id = desk.created("--agent", "carol")
+    assert desk.run("review", "show", review_id).status == 0
+    kept.write_bytes(kept.read_bytes() * 3000)
+    assert desk.run("review", "show", review_id).status == 0
+    assert 0 < kept.stat().st_size < 20_000
+    kept.unlink()
+    kept.mkdir()
+    assert desk.run("review", "show", review_id).status == 0
+    assert desk.run("review", "approve", review_id, "--agent", PERSON).status == 0
 
 
 @pytest.mark.parametrize(

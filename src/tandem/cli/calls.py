@@ -313,7 +313,7 @@ def call(
             persons.refuse_withdrawal(session, given, persons.caller(options.agent).name)
         with progress("still waiting" if wait else f"{operation.noun} {operation.verb}"):
             if condition is None:
-                envelope = persons.send(session, operation.name, given)
+                envelope = persons.send(session, operation.name, given, options.agent)
             else:
                 timeout_s = wait_seconds() if timeout is None else timeout
                 envelope = session.wait_until(

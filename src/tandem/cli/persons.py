@@ -15,6 +15,7 @@ from tandem.bridge.credentials import TOKEN_VARIABLE, has_token
 from tandem.bridge.location import BrokerLocation
 from tandem.bridge.project import top_level
 from tandem.bridge.session import Session
+from tandem.cli import shown
 from tandem.cli.declared import Argument, Misused, Option
 from tandem.cli.terminal import Declined, EnvelopeOption, Exit, indented, tell
 from tandem.core import platforms
@@ -135,14 +136,39 @@ def refuse(session: Session, review_id: str | None) -> None:
         raise SelfApproval(person.not_to_review(str(review_id), by), review_id=review_id, next_action="escalate")
 
 
-def send(session: Session, operation: str, request: dict[str, Any]) -> bytes:
-    """Call an operation; a verdict that a person types at a terminal goes with the proof of that.
+def send(session: Session, operation: str, request: dict[str, Any], stated: str | None = None) -> bytes:
+    """Call an operation; what shows a round's content is remembered, and a verdict that claims is on that round.
+
+    A verdict that a person types at a terminal goes with the proof of that.
+
+    Args:
+        session: To call with.
+        operation: The operation's name.
+        request: Its arguments.
+        stated: The name that an option has, if one was given.
 
     Returns:
         The broker's envelope.
+
+    Raises:
+        StaleRound: It is on that round, and there is a newer one.
     """
-    proved = person_proof(session.location, request) if operation == "submit_verdict" else {}
-    return session.call(operation, {**request, **proved})
+    default = caller().name or ""
+    name = request.get("reviewer_id") or request.get("person") or stated or default
+    if operation != "submit_verdict":
+        envelope = session.call(operation, request)
+        shown.note(operation, envelope, name)
+        return envelope
+    # Without `claim` the broker knows the round: the one that was claimed.
+    is_open = request.get("claim") and request.get("round") is None
+    # Who looks seldom says for whom.
+    names = {name, os.environ.get("TANDEM_AGENT"), default}
+    number = shown.shown_round(request["review_id"], names) if is_open else None
+    bound = request if number is None else {**request, "round": number}
+    envelope = session.call(operation, {**bound, **person_proof(session.location, bound)})
+    if number is not None:
+        shown.ensure_current(envelope, request["review_id"])
+    return envelope
 
 
 def person_proof(location: BrokerLocation, request: Mapping[str, Any]) -> dict[str, str]:

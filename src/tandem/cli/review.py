@@ -87,7 +87,8 @@ async def screen(
 
 ReviewArgument = Annotated[str, Argument(metavar="REVIEW", completes="review")]
 RoundOption = Annotated[
-    int | None, Option("--round", metavar="N", min=1, help="Decide only if this is the current round.")
+    int | None,
+    Option("--round", metavar="N", min=1, help="Only if this is the current round; default: the one shown to you."),
 ]
 FindingsOption = Annotated[
     str | None,
