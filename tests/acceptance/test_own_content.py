@@ -193,3 +193,20 @@ def test_p11_a_name_that_looks_the_same_is_no_other_principal(shop: Desk) -> Non
     for name in ("CODEX", " codex", "codex ", "codex\u00a0", "co\u200bdex", "\uff23\uff2f\uff24\uff25\uff38"):
         for operation, asked in (("claim_review", {}), ("submit_verdict", {"verdict": "approved", "claim": True})):
             shop.refused("SELF_APPROVAL", operation, review_id=review, reviewer_id=name, **asked)
+
+
+@pytest.mark.parametrize("name", ["codex", "CODEX", "codex ", "co\u200bdex", "\uff23\uff2f\uff24\uff25\uff38"])
+def test_the_next_review_is_one_that_the_caller_may_review_however_their_name_is_written(shop: Desk, name: str) -> None:
+    own = [shop.put_up(proposer_id="codex", diff=edited(text=text)) for text in ("first", "second")]
+    other = shop.put_up(diff=BETTER)
+    assert shop.do("claim_review", reviewer_id=name)["review_id"] == other
+    with shop.unchanged(own[0]):
+        assert shop.do("claim_review", reviewer_id=name)["review"] is None
+
+
+def test_with_tokens_the_next_review_is_of_another_name(guarded_shop: Bearer) -> None:
+    owner = guarded_shop
+    with owner.give("alice", *ROLES) as alice, owner.give("Alice", *ROLES) as again:
+        alice.do("create_review", **{**PROPOSAL, "proposer_id": "bot1"}, diff=BETTER)
+        other = owner.put_up(diff=BEST)
+        assert again.do("claim_review", reviewer_id="bot2")["review_id"] == other

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -13,7 +14,15 @@ from tandem.contract import answer
 from tandem.contract.caller import Caller, Names
 from tandem.core.clock import MICROSECONDS, isoformat
 from tandem.core.visible import folded
-from tandem.errors import AlreadyClaimed, Forbidden, InvalidTransition, StaleClaim, TandemError, Unavailable
+from tandem.errors import (
+    AlreadyClaimed,
+    Forbidden,
+    InvalidTransition,
+    SelfApproval,
+    StaleClaim,
+    TandemError,
+    Unavailable,
+)
 from tandem.reviews import claim_rules as claims
 from tandem.reviews import contents, finding_queries, grounds, seats, views, writing
 from tandem.reviews import queries as reviews
@@ -52,15 +61,15 @@ async def claim_review(services: Services, caller: Caller, request: ClaimReview)
             before = reviews.get(unit, request.review_id, request.project, lock=True)
             if request.take_over:
                 before = _take_over(unit, services, caller, before, reviewer_id)
+            # Who may not claim it hears so before git is asked anything.
+            current = admit(unit, services, before, caller, reviewer_id)
         else:
             if services.pool.is_draining(unit, reviewer_id):
                 return Claim(review=None)
             found = _next(unit, services, caller, request, project, now)
             if found is None:
                 return Claim(review=None)
-            before = found
-        # Who may not claim it hears so before git is asked anything.
-        current = admit(unit, services, before, caller, reviewer_id)
+            before, current = found
         if current.validated and (before.id, before.round) not in heads:
             raise _HeadUnknown(before.project, current)
         review = take(unit, services, before, caller, reviewer_id)
@@ -82,15 +91,21 @@ async def claim_review(services: Services, caller: Caller, request: ClaimReview)
 
 def _next(
     unit: Unit, services: Services, caller: Caller, request: ClaimReview, project: str | None, now: int
-) -> Review | None:
-    """The head of the queue, of the reviews to which the caller's approval gives something; then of those held."""
+) -> tuple[Review, Round] | None:
+    """The head of the queue, of the reviews to which the caller's approval gives something; then of those held.
+
+    Returns:
+        The review and its current round; None if there is none for the caller.
+    """
     names = caller.names(request.reviewer_id)
     find = partial(reviews.find_next, unit, names=names, now_us=now, project=project, category=request.category)
     for held in (False, True):
         found = None
         while (found := find(after=found, held=held)) is not None:
             if _gives(unit, services, caller, found, request.reviewer_id, now):
-                return found
+                # The queue leaves out the caller's own by their names as written; the rule folds these.
+                with suppress(SelfApproval):
+                    return found, admit(unit, services, found, caller, request.reviewer_id)
     return None
 
 
