@@ -369,6 +369,22 @@ def test_p12_mcp_answers_soon_beside_a_broker_that_hangs_and_says_what_is_wrong(
             assert says in refused["error"]["message"]
 
 
+def test_p12_a_start_beside_a_broker_that_hangs_says_soon_which_process_to_end(user: User) -> None:
+    with user.in_front("--port", str(user.port)) as broker:
+        os.kill(broker.pid, signal.SIGSTOP)
+        began = time.monotonic()
+        refused = user.run("up", "--background")
+        assert time.monotonic() - began < 4 * SOON_SECONDS
+        assert refused.status == 3, refused
+        says = f"holds port {user.port} and does not answer (it hangs). End it: kill -9 {broker.pid}"
+        assert says in refused.unwrapped
+        # None is left behind that waits for the place.
+        assert brokers(user) == []
+        broker.kill()
+        broker.wait(PATIENCE_SECONDS)
+    assert user.up()["pid"] != broker.pid
+
+
 def answered_soon(client: BridgeProcess) -> dict[str, Any]:
     # The start of the process is not measured.
     client.call("ping")

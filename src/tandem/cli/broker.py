@@ -45,7 +45,7 @@ from tandem.settings.instance import (
     refuse_foreign_host,
 )
 from tandem.setup import service as services
-from tandem.setup.background import START_SECONDS, is_full, is_ready, look, run_in_background
+from tandem.setup.background import START_SECONDS, is_full, is_ready, look, run_in_background, serves
 from tandem.setup.clients import home_folder
 
 if sys.platform == "win32":
@@ -350,7 +350,7 @@ def begin_log(settings: Settings, file: Path) -> None:
 async def _start_in_background(start: _Start, *, as_json: bool) -> None:
     settings = start.settings
     running = find_running(settings.data_dir)
-    if running is not None and is_ready(running.url):
+    if running is not None and serves(running, settings.data_dir):
         if start.given.get("port", 0) not in (0, urlsplit(running.url).port):
             raise FolderTaken(
                 f"A broker runs already at {running.url} (process {running.pid}): stop it first, with tandem down.",

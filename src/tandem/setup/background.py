@@ -47,7 +47,7 @@ async def reach_broker(stated: str | None, folder: str | None = None) -> tuple[B
     """As `find_broker`, but one that does not run is started, unless it was named; and whether it was started.
 
     Raises:
-        Unreachable: The one that was named does not answer.
+        Unreachable: The one that was named does not answer, or the one that runs hangs.
         ConfigInvalid: None can be started in the data folder.
         Unavailable: The one that was started does not answer.
     """
@@ -55,7 +55,7 @@ async def reach_broker(stated: str | None, folder: str | None = None) -> tuple[B
     _, failure = await asyncio.to_thread(look, meant)
     if failure is None:
         return meant, False
-    if not meant.is_own:
+    if not meant.is_own or meant.hangs(failure):
         raise unreachable(meant, failure)
     await run_in_background(Path(meant.data_dir))
     return locate(None, None, meant.data_dir), True
@@ -88,7 +88,7 @@ async def run_in_background(
 
     Raises:
         ConfigInvalid: It cannot be started in the folder.
-        Unavailable: It ended before it answered, or took too long; with its last words.
+        Unavailable: It ended before it answered, or took too long; with its last words. Or the one that runs hangs.
     """
     try:
         launched = start_broker(str(data_dir), options)
@@ -120,11 +120,14 @@ async def await_ready(
         data_dir: The folder.
         waiting: Is told about once a second for how many seconds it has been waited for.
         missed: Is called after each look in vain, to end the wait by an error.
+
+    Raises:
+        Unreachable: It hangs.
     """
     began = said = time.monotonic()
     while (now := time.monotonic()) < began + START_SECONDS:
         running = find_running(data_dir)
-        if running is not None and await asyncio.to_thread(is_ready, running.url):
+        if running is not None and await asyncio.to_thread(serves, running, data_dir):
             return running
         missed()
         if now - said > 1:
@@ -142,6 +145,21 @@ def is_full(folder: Path) -> bool:
 def is_ready(url: str) -> bool:
     """Whether a broker is there and serves. Blocks."""
     return ask(url, "GET", "/healthz")[1].get("ok") is True
+
+
+def serves(running: Running, data_dir: Path) -> bool:
+    """Whether the broker of a data folder answers and serves. Blocks.
+
+    Raises:
+        Unreachable: It hangs: until a person ends it, none can take its place.
+    """
+    try:
+        return _exchanged(running.url, "GET", "/healthz", b"")[1].get("ok") is True
+    except HttpFailure as failure:
+        location = locate(None, None, str(data_dir))
+        if location.hangs(failure):
+            raise unreachable(location, failure) from None
+        return False
 
 
 def data_dirs_of(url: str | None) -> list[str]:
