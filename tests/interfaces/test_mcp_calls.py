@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 import orjson
 import pytest
 
-from tests.interfaces.serving import HANDSHAKE, MODERN, Served, answer_of, call_tool, envelope_of, serving
+from tests.interfaces.serving import HANDSHAKE, MODERN, Served, answer_of, ask, call_tool, envelope_of, serving
 
 pytestmark = pytest.mark.anyio
 REVISIONS = [None, "2025-03-26", HANDSHAKE, "2025-11-25", MODERN]
@@ -53,6 +53,29 @@ async def test_an_unknown_fault_has_a_reference_and_no_inner_text(served: Served
 async def test_bad_arguments_name_the_field(served: Served, revision: str):
     error = envelope_of(await call_tool(served, revision, "echo", {"text": 1}))["error"]
     assert (error["code"], error["details"]["field"]) == ("INVALID_INPUT", "text")
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+@pytest.mark.parametrize(
+    ("arguments", "kind"),
+    [('{"text": "x"}', "a string"), ([], "an array"), (5, "a number"), (True, "true or false")],
+    ids=str,
+)
+async def test_arguments_that_are_no_object_are_refused_in_words(
+    served: Served, revision: str | None, arguments: object, kind: str
+):
+    response = await ask(served, revision, "tools/call", {"name": "echo", "arguments": arguments})
+    usual = await call_tool(served, revision, "echo", {"text": 1})
+    result, compared = answer_of(response)["result"], answer_of(usual)["result"]
+    assert {**result, "content": 0, "structuredContent": 0} == {**compared, "content": 0, "structuredContent": 0}
+    assert orjson.loads(result["content"][0]["text"]) == result["structuredContent"]
+    error = result["structuredContent"]["error"]
+    assert (error["code"], error["details"]["field"]) == ("INVALID_INPUT", "arguments")
+    assert error["message"].startswith(f"The arguments must be a JSON object, not {kind}")
+    over_http = await served.http.post("/api/v1/echo", json=arguments)
+    assert over_http.json()["error"]["message"] == error["message"]
+    unknown = await ask(served, revision, "tools/call", {"name": "nothing", "arguments": arguments})
+    assert envelope_of(unknown)["error"]["code"] == "NOT_FOUND"
 
 
 @pytest.mark.parametrize("name", ["nothing", "administer"])

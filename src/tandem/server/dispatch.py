@@ -48,6 +48,7 @@ _MOST_FIELDS = 100
 _FIELD_LENGTH = 60
 _LONG = 1_000
 """Items of a list; a longer one is validated in a thread."""
+_JSON_KINDS = {str: "a string: send the object itself", list: "an array", bool: "true or false", type(None): "null"}
 _SCOPE = frozenset({"project", "idempotency_key"})
 """What a key's scope has, and its body need not."""
 
@@ -320,7 +321,8 @@ class Dispatcher:
                 allowed=sorted(operation.roles),
             )
         if not isinstance(arguments, dict):
-            raise InvalidInput("The arguments must be a JSON object.", field="arguments")
+            kind = next((words for kind, words in _JSON_KINDS.items() if isinstance(arguments, kind)), "a number")
+            raise InvalidInput(f"The arguments must be a JSON object, not {kind}.", field="arguments")
         if operation.request.has_long_list:
             _ensure_small_items(operation, cast("dict[str, Any]", arguments))
         try:

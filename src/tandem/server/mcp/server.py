@@ -41,7 +41,7 @@ from tandem.cycles.payloads import ARRAYS, EXTRAS, TEXTS
 from tandem.errors import NotFound, TandemError
 from tandem.reviews.answers import ReviewPage
 from tandem.server.asgi.calls import AGENT_HEADER, access_in, identify
-from tandem.server.mcp.fastpath import SERVER_NAME, SERVER_TITLE
+from tandem.server.mcp.fastpath import SERVER_NAME, SERVER_TITLE, server_stamp
 from tandem.server.mcp.recognition import MODERN_REVISION, TASKS, client_name, declares_tasks
 from tandem.server.mcp.tasks import LISTEN_SECONDS, Task, Tasks
 from tandem.server.mcp.tools import Tools, tool_result
@@ -164,6 +164,7 @@ class _Endpoint:
         server.add_request_handler("tasks/cancel", TaskParams, self._acknowledge)
         # As a handler it would have the SDK declare that listings and resources are listened to, too.
         server.middleware.append(self._listen_to_tasks)
+        server.middleware.append(partial(self._call_oddly, orjson.loads(b"{%s}" % server_stamp(version)[1:])))
         return server
 
     async def _call_tool(self, context: Context, params: types.CallToolRequestParams) -> HandlerResult:
@@ -172,6 +173,17 @@ class _Endpoint:
         if isinstance(outcome, Task):
             return outcome.stated("working", resultType="task")
         return types.CallToolResult.model_validate(tool_result(outcome))
+
+    async def _call_oddly(
+        self, stamp: dict[str, Any], ctx: ServerRequestContext[Any, Any], call_next: CallNext
+    ) -> HandlerResult:
+        """Refuse a call whose arguments are no object as any other wrong call; the SDK would not say why."""
+        params = ctx.params or {}
+        name, given = params.get("name"), params.get("arguments")
+        if ctx.method != "tools/call" or not isinstance(name, str) or isinstance(given, dict | None):
+            return await call_next(ctx)
+        outcome = await self._tools.call(name, given, self._caller(ctx))
+        return tool_result(outcome) | (stamp if ctx.protocol_version == MODERN_REVISION else {})
 
     async def _get_task(self, context: Context, params: TaskParams) -> dict[str, Any]:
         return await self._tasks.get(self._task(context, params))

@@ -7,6 +7,7 @@ from typing import Any
 
 import orjson
 
+from tandem.bridge.messages import as_object
 from tandem.contract.caller import Caller
 from tandem.contract.operation import Operation, Role
 from tandem.errors import InvalidTool, NotFound, TandemError
@@ -147,14 +148,14 @@ class Tools:
                 properties.pop(name, None)
         return schema
 
-    async def call(self, name: str, arguments: dict[str, Any] | None, caller: Caller) -> CallResult:
+    async def call(self, name: str, arguments: Any, caller: Caller) -> CallResult:
         """Run a tool; every refusal, an unknown name included, is an envelope that the model can read."""
         operation = self._offered.get(name) or find_operation(self.dispatcher.registry, name)
         if operation is None or not operation.over_mcp:
             return CallResult(error=self._unknown(name[:_NAME_LENGTH]))
-        stated = {} if arguments is None else arguments
+        stated: object = {} if arguments is None else arguments
         result = await self.dispatcher.dispatch(operation.name, stated, caller)
-        shortened = result.answer if stated.get("files") else _short(result.answer)
+        shortened = result.answer if as_object(stated).get("files") else _short(result.answer)
         return result if shortened is result.answer else replace(result, answer=shortened)
 
     def _unknown(self, name: str) -> TandemError:
