@@ -131,7 +131,6 @@ def test_a_person_approves_at_the_terminal_and_leaves(shell: Shell) -> None:
     assert shell.ask(status) == ("approved", "ann")
 
 
-@VARIATION
 @TERMINALS
 def test_the_page_that_a_person_opens_from_there_knows_their_browser(shell: Shell, tmp_path: Path) -> None:
     """As `tandem open` does: at the address without the proof the page would take no approval of a person."""
