@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.acceptance.finding import MAJOR, answered, found
-from tests.acceptance.reviewing import OTHER, AgentDesk, Desk
+from tests.acceptance.reviewing import OTHER, AgentDesk, Desk, edited
 from tests.broker import BrokerProcess
 from tests.databases import ON_BOTH_DATABASES
 from tests.modes import VARIATION
@@ -132,6 +132,29 @@ def test_p11_a_persons_no_goes_on_with_the_lines_that_it_was_said_of(agents: Age
     other = shop.put_up(diff=added("pay.py", *CODE, "# more"))
     assert agents.decide(other, "approved")["verdict"] == "comment"
     assert shop.decide(other, "approved")["verdict"] == "approved"
+
+
+IMPORTS = edited(text="import json")
+
+
+@pytest.mark.parametrize(
+    ("then", "count"),
+    [
+        pytest.param(added("dump.py", "import sys", "import json", "print(json, sys)"), 0, id="a-file-that-has-it-too"),
+        pytest.param(added("dump.py", "import json"), 0, id="one-short-line-elsewhere"),
+        pytest.param(IMPORTS + added("more.txt", "more"), 1, id="the-same-file"),
+    ],
+)
+@pytest.mark.parametrize("place", [{}, {"file": "a.txt"}], ids=["change", "file"])
+def test_p11_what_was_said_of_a_change_of_one_line_stays_with_its_file(
+    agents: AgentDesk, shop: Desk, place: dict[str, str], then: str, count: int
+):
+    review = shop.put_up(diff=IMPORTS)
+    shop.decide(review, "changes_requested", findings=[{"severity": "major", "claim": "No JSON here.", **place}])
+    shop.do("close_review", review_id=review)
+    other = shop.put_up(diff=then)
+    assert len(found(shop, other)) == count
+    assert agents.decide(other, "approved")["verdict"] == ("comment" if count else "approved")
 
 
 def test_p11_no_second_review_beside_gets_around_the_lines_of_the_first(agents: AgentDesk, shop: Desk):

@@ -79,6 +79,19 @@ class Made(NamedTuple):
     def _within(self, place: _Side, first: int, last: int) -> list[tuple[int, str]]:
         return sorted((at, line) for at, line in self.lines.get(place, {}).items() if first <= at <= last)
 
+    def tells(self, before: Counter[str], lines: Counter[str]) -> bool:
+        """Whether some of its lines, by their keys, are a copy of those before, and not what many files have.
+
+        Few lines are a copy where there is hardly anything else.
+        """
+        alike = before & lines
+        stands = {key: self.spots[key][0] for key in alike}
+        texts = {key: self.lines[place].get(number, "") for key, (place, number) in stands.items()}
+        size = sum(count * len(bare(texts[key])) for key, count in alike.items())
+        if alike.total() >= _LINES_ELSEWHERE and size >= _LONG_ELSEWHERE:
+            return True
+        return alike.total() * 2 > lines.total() and (alike.total() > 1 or size >= _LONG)
+
     def run(self, place: _Side, number: int, lines: Sequence[str]) -> tuple[int, int, list[str]] | None:
         """The first and last line of a run of lines that has one of them, and those that are shown of it.
 
@@ -267,13 +280,19 @@ def _whole(one: Finding, was: Made, change: Made, blobs: Mapping[str, str]) -> l
     before = was.keys.get((file, side), Counter[str]())
     paths = {path for path, of in change.keys if path is not None and of == side} if file is not None else [None]
     now = {path: change.keys.get((path, side), Counter[str]()) for path in paths}
-    alike = {path: (before & lines).total() for path, lines in now.items()}
-    again = {path for path, count in alike.items() if count * 2 > before.total()}
-    # In another file few lines tell something only where it has hardly any others.
-    few = () if before.total() >= _LINES_ELSEWHERE else again - {file}
-    again -= {path for path in few if alike[path] * 2 <= now[path].total()}
+    again = {path for path, lines in now.items() if (before & lines).total() * 2 > before.total()}
+    again = {path for path in again if _is_there(file, path, side, was, change) or change.tells(before, now[path])}
     again |= {path for path, blob in blobs.items() if one.blob == blob}
     return [_place(one, change, path) for path in sorted(again, key=str)]
+
+
+def _is_there(file: str | None, path: str | None, side: str, was: Made, change: Made) -> bool:
+    """Whether most lines of a file, or change, come again in the files where they were."""
+    if path is not None:
+        return path == file
+    before = {at: lines for at, lines in was.keys.items() if at[0] is not None and at[1] == side}
+    alike = sum((lines & change.keys.get(at, Counter[str]())).total() for at, lines in before.items())
+    return alike * 2 > was.keys[path, side].total()
 
 
 def _makes_lines(change: Made, file: str | None, side: str) -> bool:
