@@ -166,6 +166,8 @@ class Caller:
         key: The call's idempotency key in its scope; the dispatcher fills it in.
         access: What the caller was let in with; None on a trusted broker.
         is_page: Whether a page of the broker calls for a person, whose browser is known to be theirs.
+        keeps_refusals: Whether a refusal, too, is the answer to its key from then on. Not that of a form, whose drafts
+            are sent again by the same key.
     """
 
     role: str | None = None
@@ -175,6 +177,7 @@ class Caller:
     key: Key | None = None
     access: Access | None = None
     is_page: bool = False
+    keeps_refusals: bool = True
 
     @property
     def operator(self) -> str:

@@ -276,7 +276,10 @@ class Dispatcher:
             if error.retryable:
                 raise
             # On another node the same call may have been let through meanwhile: then that is the answer.
-            kept = await keep_refusal(self._services, key, CallResult(error=error).body())
+            if caller.keeps_refusals:
+                kept = await keep_refusal(self._services, key, CallResult(error=error).body())
+            elif (kept := await self._services.store.read(lambda unit: find_answer(unit, key))) is None:
+                raise
             return _repeated(kept, operation, self._services)
 
     def _key(self, operation: Operation, request: Request, sent: dict[str, Any], caller: Caller) -> Key | None:

@@ -213,7 +213,8 @@ class PageRequest:
             TandemError: The broker refuses, with the code's own subclass.
         """
         given = {name: value for name, value in arguments.items() if value is not None}
-        caller = Caller(agent=self.person.name or None, access=self.person.access, is_page=self.person.is_proved)
+        known = self.person
+        caller = Caller(agent=known.name or None, access=known.access, is_page=known.is_proved, keeps_refusals=False)
         return await self.backend.dispatcher.call(operation, given, caller)
 
     def may(self, operation: str) -> bool:

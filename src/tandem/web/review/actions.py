@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -40,9 +41,11 @@ from tandem.web.review.acting import (
     is_script,
 )
 from tandem.web.review.page import parts, whole
+from tandem.web.review.view import load
 
 _OWN_FIELDS = frozenset(
-    {TOKEN_FIELD, "form_name", "seen", "idempotency_key", "on_round", "claim_generation", "draft_id", "draft_texts"}
+    {TOKEN_FIELD, "form_name", "seen", "idempotency_key", "on_round", "claim_generation"}
+    | {"draft_id", "draft_texts", "draft_at"}
 )
 """What a form says of the page that it was on, rather than what somebody typed."""
 _SAY_FIRST = "Say first what the fault is; nothing is sent yet."
@@ -297,14 +300,15 @@ async def act(
     if changes or unseen:
         typed |= {"shown": _shown_with(request, unseen)}
         return await again(request, FormResult(form, typed, None, changes, unseen))
+    arguments: dict[str, Any] = {}
     try:
-        key = request.form.get("idempotency_key") or None
         arguments = one.arguments(request) | (await besides() if besides else {})
-        await request.call(one.operation, review_id=review_id, idempotency_key=key, **arguments)
+        await request.call(one.operation, review_id=review_id, idempotency_key=_key(request), **arguments)
     except TandemError as error:
-        if error.status == CONFLICT:
-            changes = await changes_since(request, review_id, seen, ANYTHING)
-        return await again(request, FormResult(form, typed, error, changes))
+        if not (one.is_verdict and error.status == CONFLICT and await _is_given(request, arguments)):
+            if error.status == CONFLICT:
+                changes = await changes_since(request, review_id, seen, ANYTHING)
+            return await again(request, FormResult(form, typed, error, changes))
     if not one.keeps:
         await _discard_sent(request)
     if one.leaves or request.form.get("then") == "edit":
@@ -315,6 +319,23 @@ async def act(
     if is_script(request):
         return await again(request, NOTHING)
     return see(await onward(request))
+
+
+def _key(request: PageRequest) -> str | None:
+    """The key of a form: that of the drafts that it sends as they are kept, so that another window's is the same."""
+    drafts = sorted(set(zip(request.lists.get("draft_id", ()), request.lists.get("draft_at", ()), strict=False)))
+    if drafts and all(at for _, at in drafts):
+        return hashlib.sha256(orjson.dumps([request.path("review_id"), drafts])).hexdigest()
+    return request.form.get("idempotency_key") or None
+
+
+async def _is_given(request: PageRequest, said: dict[str, Any]) -> bool:
+    """Whether the person has given a verdict before, on the same round, with the same words and no more."""
+    if any(said.get(name) for name in ("findings", "answers", "counter_patch")):
+        return False
+    own = ("verdict", request.person.name, *map(said.get, ("round", "verdict", "reason")))
+    given = (await load(request)).discussion
+    return any((one.kind, one.author, one.round, one.verdict, one.body) == own for one in given)
 
 
 async def answer(request: PageRequest, acting: FormResult) -> PageResponse:

@@ -63,11 +63,14 @@
   }
 
   // A form takes a draft along, as it is sent, and as this window saved it: what another has written since then stays.
+  // Sent as the broker has it, it names that version, by which the same words of another window are known.
   function take(body, id, said) {
     if (!known.has(id) && !isDue(id)) return;
+    const { at, texts } = bases.get(id) || {};
     for (const one of new Set([textsOf(said), own.get(id) ?? textsOf(said)])) {
       body.append("draft_id", id);
       body.append("draft_texts", one);
+      body.append("draft_at", !isDue(id) && texts === textsOf(said) ? at : "");
     }
     // Saved only if it comes back: on its way it would overwrite the words of another window.
     if (document.getElementById(id)?.matches("form")) due.delete(id);
