@@ -110,9 +110,14 @@ def test_a_persons_request_for_changes_counts_however_small_what_they_wrote(shop
 
 def test_what_an_agent_asks_for_small_things_alone_is_approved_with_notes(agents: AgentDesk, shop: Desk):
     review = shop.put_up(diff=edited())
-    given = agents.decide(review, "changes_requested", findings=[NIT], read_all=True)
+    given = agents.decide(review, "changes_requested", findings=[NIT], reason="It must not land.", read_all=True)
     assert (given["verdict"], given["status"]) == ("approved", "approved")
     assert given["notes"]
+    # Its proposer is told, as is every reader of the review and its log.
+    told = shop.status(review)["verdict_reason"]
+    assert told.startswith("(Asked for changes; counts as an approval, ")
+    assert told.endswith(") It must not land.")
+    assert [one["body"] for one in shop.discussion(review) if one["kind"] == "verdict"] == [told]
     # Unless it did not say that it has read all, or sends words without a severity.
     for more in ({"findings": [NIT]}, {"comments": [{"file": "a.txt", "line": 2, "body": "Odd."}], "read_all": True}):
         other = shop.put_up(diff=edited("b.txt"))

@@ -46,6 +46,8 @@ from tandem.store.context import transact
 from tandem.store.event import EventKind
 
 _IN_OTHER_WORDS = "repeats a lesson in other words"
+_ASKED = "(Asked for changes; counts as an approval, as each finding is small, was there before, or repeats a lesson.)"
+"""Begins the reason of such a verdict, which every interface shows."""
 
 
 class Ruling(NamedTuple):
@@ -58,6 +60,7 @@ class Ruling(NamedTuple):
         notes: What became of the verdict, in words, where it is not the one that was given.
         how: How it speaks, as in `record_speaker`.
         goes_on: Whether a person decided, after which the count of rounds begins again.
+        reason: The reason as it is stored, if the broker says something before it.
         looked: The profile without a vote that has had its turn by this; None of all other reviewers.
     """
 
@@ -67,6 +70,7 @@ class Ruling(NamedTuple):
     notes: tuple[str, ...] = ()
     how: str = "verdict"
     goes_on: bool = False
+    reason: str | None = None
     looked: str | None = None
 
 
@@ -121,7 +125,7 @@ def ruled(
     is_small = request.findings and request.read_all and not any((request.counter_patch, blocking, late, unsaid))
     if asks and is_small and not elsewhere() and not carried.stopped_on(unit, review)["attention"]:
         note = "Stored as approved with notes: all that you found is small, was there before, or repeats a lesson."
-        return Ruling("approved", rows, notes=(note,))
+        return Ruling("approved", rows, notes=(note,), reason=f"{_ASKED} {given.reason}")
     # A comment over blocking findings goes on as a request for changes would.
     attention = _disagreement(review, blocking, late, changed) if asks or blocking else None
     return Ruling(given.verdict, rows, attention, notes)

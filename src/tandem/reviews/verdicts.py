@@ -105,7 +105,8 @@ async def _submit(services: Services, caller: Caller, request: SubmitVerdict) ->
         ruling = findings.ruled(
             unit, services, caller, (before, current), request, given, prepared, others_round=others
         )
-        verdict, given = ruling.verdict, replace(given, verdict=ruling.verdict)
+        verdict = ruling.verdict
+        given = replace(given, verdict=verdict, reason=ruling.reason or given.reason)
         now = given.created_at
         if verdict != APPROVED and facts is not None:
             before = counter_patches.make_way(unit, before, reviewer, caller.names(reviewer), now)
