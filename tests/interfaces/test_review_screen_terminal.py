@@ -135,6 +135,8 @@ def test_a_person_approves_at_the_terminal_and_leaves(shell: Shell) -> None:
 def test_the_page_that_a_person_opens_from_there_knows_their_browser(shell: Shell, tmp_path: Path) -> None:
     """As `tandem open` does: at the address without the proof the page would take no approval of a person."""
     (tmp_path / proof.FILE).write_text("k" * 64, "ascii")
+    # The same content again would be the review that is there.
+    (shell.cwd / "b.txt").write_text("two\n", "ascii")
     shell.run("submit", "-m", "Wait a moment", "--json")
     with terminal(shell, "review", "--as", "ann", TANDEM_DATA_DIR=str(tmp_path), BROWSER="/none") as at:
         at.until("Wait a moment")
