@@ -19,7 +19,6 @@ from tandem.setup.service import BrokerStart, Systemd
 from tests.commandline import Ended, running_broker
 from tests.forked import run_tandem
 from tests.interfaces import login_system
-from tests.modes import VARIATION
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="platform: neither systemd nor launchd, which are scripts here")
 
@@ -89,7 +88,7 @@ BOTH = pytest.mark.parametrize(
             [f"systemctl --user enable --now {UNIT}", f"systemctl --user restart {UNIT}"],
             f"systemctl --user disable --now {UNIT}",
         ),
-        pytest.param(
+        (
             "launchctl",
             [f"launchctl enable {AGENT}", f"launchctl bootstrap {AGENT.rpartition('/')[0]} FILE"],
             [
@@ -98,7 +97,6 @@ BOTH = pytest.mark.parametrize(
                 f"launchctl bootstrap {AGENT.rpartition('/')[0]} FILE",
             ],
             f"launchctl bootout {AGENT}",
-            marks=VARIATION,
         ),
     ],
     ids=["systemd", "launchd"],

@@ -15,7 +15,6 @@ from tandem.schema import TANDEM
 from tests.acceptance.reviewing import REVIEWER, Desk
 from tests.acceptance.test_idempotency import WRITES
 from tests.broker import STOP_SECONDS, BrokerProcess, fresh_project
-from tests.modes import VARIATION
 
 NEXT = "9999_from_the_future"
 MIGRATION = f"""
@@ -131,7 +130,6 @@ def test_p4_an_older_broker_goes_on_and_starts_again_beside_a_newer_one_that_has
     assert verified.status == 0, verified.stdout
 
 
-@VARIATION
 def test_a_migration_that_older_brokers_cannot_go_on_with_waits_until_none_is_connected(
     old: BrokerProcess, postgres_url: str, newer: Callable[..., NewerBroker]
 ) -> None:

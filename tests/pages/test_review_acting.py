@@ -261,7 +261,6 @@ def test_a_review_that_reviewers_failed_at_is_tried_again(page: Page, shop: Desk
     assert shop.events(review)[-1]["actor"] == "ada"
 
 
-@VARIATION
 def test_the_lease_is_renewed_while_somebody_works_and_runs_out_when_nobody_does(
     start_broker: Callable[..., BrokerProcess], browser_windows: OpenWindows
 ) -> None:

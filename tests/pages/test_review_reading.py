@@ -124,7 +124,6 @@ def test_lines_around_a_change_open_in_place_or_without_scripts_on_a_page_of_the
     assert "value_50 = 50" not in plain.follow("Back to the review").text("table.diff")
 
 
-@VARIATION
 def test_findings_stand_below_their_lines(page: Page, shop: Desk, repo: Sandbox) -> None:
     with_long_file(repo)
     review = shop.put_up(diff=long_edited(repo))
