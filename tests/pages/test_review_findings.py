@@ -386,6 +386,30 @@ def test_without_a_script_a_finding_that_does_not_say_what_the_fault_is_comes_ba
     assert (found(shop, review), shop.status(review)["status"]) == ([], "claimed")
 
 
+def test_the_answer_to_a_claim_moves_no_line_from_under_a_press(page: Page, shop: Desk, repo: Sandbox) -> None:
+    repo.write("new.txt", "one\ntwo\n")
+    shown(page, shop, diff=staged(repo))
+    waiting: list[Route] = []
+
+    def hold(route: Route) -> None:
+        waiting.append(route)
+
+    page.route("**/claim?*", hold)
+    lines = page.locator('table.diff[data-path="new.txt"]')
+    lines.locator('a[data-line="1"]').click()
+    with page.expect_request("**/claim?*"):
+        page.get_by_label("Finding on new.txt:1").fill("Why one?")
+    lines.locator('a[data-line="2"]').hover()
+    page.mouse.down()
+    with page.expect_response("**/claim?*"):
+        waiting[0].continue_()
+    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    page.mouse.up()
+    expect(page.get_by_label("Finding on new.txt:2")).to_be_focused()
+    expect(page.get_by_text("You hold it.")).to_be_visible()
+    page.unroute_all()
+
+
 @pytest.mark.parametrize("button", ["Add to the verdict", pytest.param("Send now", marks=VARIATION)])
 def test_the_redraw_after_the_claim_leaves_what_is_typed_alone(
     page: Page, shop: Desk, repo: Sandbox, button: str

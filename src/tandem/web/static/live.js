@@ -160,6 +160,13 @@
   // The click comes right behind; of a window that loses the focus the end may be heard by another.
   for (const kind of ["pointerup", "pointercancel", "blur"]) window.addEventListener(kind, () => setTimeout(() => (letGo = void letGo?.())));
   window.tandemReleased = () => released;
+  document.addEventListener("htmx:config:request", ({ detail: { ctx } }) => {
+    ctx.fetch = async (...asked) => {
+      const answer = await fetch(...asked);
+      await released;
+      return answer;
+    };
+  });
 
   // An answer without a part, as from a broker that is stopping, leaves it as it is.
   async function put(text, elements, isLate = () => false) {
