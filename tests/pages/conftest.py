@@ -16,6 +16,7 @@ from tests.acceptance.conftest import desk, repo, repo_template, shop
 from tests.broker import BrokerProcess, start_broker
 from tests.downloads import needing
 from tests.pages.accessibility import assert_accessible
+from tests.pages.elsewhere import Elsewhere, serving_elsewhere
 from tests.pages.guarded import Guarded
 from tests.pages.plain import Plain
 from tests.pages.windows import Kept, Windows
@@ -162,6 +163,13 @@ def open_plain(broker: BrokerProcess) -> Iterator[Callable[..., Plain]]:
 def plain(open_plain: Callable[..., Plain]) -> Plain:
     """The browser of Ada's without scripts."""
     return open_plain()
+
+
+@pytest.fixture
+def elsewhere() -> Iterator[Elsewhere]:
+    """A web server on another port of this machine."""
+    with serving_elsewhere() as site:
+        yield site
 
 
 @pytest.fixture

@@ -8,6 +8,10 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from playwright.sync_api import Page
+
+HERE = ("127.0.0.1", "localhost")
+
 
 class Elsewhere:
     """Serves pages that a test writes, under every name that leads to this machine.
@@ -26,6 +30,16 @@ class Elsewhere:
     def at(self, host: str, path: str = "/") -> str:
         """The address of a page under a name of this machine."""
         return f"http://{host}:{self.port}{path}"
+
+    def lure(self, page: Page) -> list[dict[str, str]]:
+        """The headers that a window sends here when its person comes by, under each name of this machine."""
+        self.pages["/bait"] = "<!doctype html><title>a fine page</title>"
+        for host in HERE:
+            page.goto(self.at(host, "/bait"))
+            assert page.evaluate("document.referrer") == ""
+        got = [headers for path, headers in self.heard if path == "/bait"]
+        assert len(got) == len(HERE)
+        return got
 
 
 @contextmanager

@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import itertools
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -15,7 +14,7 @@ from playwright.sync_api import Page, expect
 from tests.acceptance.reviewing import Desk
 from tests.broker import BrokerProcess
 from tests.modes import VARIATION
-from tests.pages.elsewhere import Elsewhere, serving_elsewhere
+from tests.pages.elsewhere import Elsewhere
 from tests.pages.windows import Windows
 
 # Another site; the same site by another port, to which the browser does send the cookie; a foreign name.
@@ -36,12 +35,6 @@ _LISTEN = """(address) => new Promise((resolve) => {
   source.onopen = () => resolve("open");
   source.onerror = () => { source.close(); resolve("refused"); };
 })"""
-
-
-@pytest.fixture(scope="module")
-def elsewhere() -> Iterator[Elsewhere]:
-    with serving_elsewhere() as site:
-        yield site
 
 
 @pytest.fixture

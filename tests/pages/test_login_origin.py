@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 import httpx
 import pytest
@@ -11,11 +10,9 @@ from playwright.sync_api import Page, expect
 
 from tests.broker import BrokerProcess
 from tests.modes import VARIATION
-from tests.pages.elsewhere import Elsewhere, serving_elsewhere
+from tests.pages.elsewhere import HERE, Elsewhere
 from tests.pages.guarded import Guarded
 from tests.pages.windows import Windows, write
-
-HERE = ("127.0.0.1", "localhost")
 
 
 @pytest.fixture
@@ -23,12 +20,6 @@ def doors(doors: Windows) -> Windows:
     """Windows in which pages of other sites are shown, too."""
     doors.allow(r"^request to another host: GET http://[a-z0-9.]+:\d+/", "status of 403")
     return doors
-
-
-@pytest.fixture
-def elsewhere() -> Iterator[Elsewhere]:
-    with serving_elsewhere() as site:
-        yield site
 
 
 def owner(doors: Windows, guarded: Guarded) -> Page:
@@ -42,12 +33,7 @@ def owner(doors: Windows, guarded: Guarded) -> Page:
 def test_a_page_on_another_port_is_not_sent_the_login(doors: Windows, guarded: Guarded, elsewhere: Elsewhere) -> None:
     page = owner(doors, guarded)
     home = httpx.URL(page.url)
-    elsewhere.pages["/bait"] = "<!doctype html><title>a fine page</title>"
-    for host in HERE:
-        page.goto(elsewhere.at(host, "/bait"))
-        assert page.evaluate("document.referrer") == ""
-    got = [headers for path, headers in elsewhere.heard if path == "/bait"]
-    assert len(got) == len(HERE)
+    got = elsewhere.lure(page)
     for headers in got:
         # The cookies that it was sent log it in under none of the names.
         for name in (*HERE, home.host):

@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 import httpx
-import pytest
 from playwright.sync_api import Page, expect
 
 from tests.acceptance.reviewing import Desk
 from tests.broker import BrokerProcess, StartBroker, fresh_project
 from tests.git.sandbox import Sandbox
 from tests.modes import VARIATION
-from tests.pages.elsewhere import Elsewhere, serving_elsewhere
+from tests.pages.elsewhere import HERE, Elsewhere
 from tests.pages.guarded import form_token
 from tests.pages.opened import opened, opening, put_up_under, sent_on
 from tests.pages.windows import Windows, write
-
-HERE = ("127.0.0.1", "localhost")
-
-
-@pytest.fixture
-def elsewhere() -> Iterator[Elsewhere]:
-    with serving_elsewhere() as site:
-        yield site
 
 
 def approve(page: Page, review: str) -> None:
@@ -88,12 +78,7 @@ def test_p11_a_server_on_another_port_is_sent_nothing_that_approves(
     for host in HERE:
         page.goto(f"http://{host}:{broker.port}/you")
         write(page, "Name", "ada", "Go on")
-    elsewhere.pages["/bait"] = "<!doctype html><title>a fine page</title>"
-    for host in HERE:
-        page.goto(elsewhere.at(host, "/bait"))
-        assert page.evaluate("document.referrer") == ""
-    got = [headers for path, headers in elsewhere.heard if path == "/bait"]
-    assert len(got) == len(HERE)
+    got = elsewhere.lure(page)
     assert home.host not in repr(got)
     for headers in got:
         for name in (*HERE, home.host):
