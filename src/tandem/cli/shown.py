@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _MOST_BYTES = 64 * 1024
 _KEPT_LINES = 200
 _PRIVATE = 0o600
-_HOLDING = {"get_review": "proposal", "get_proposal": None, "claim_review": "review"}
+HOLDING = {"get_review": "proposal", "get_proposal": None, "claim_review": "review"}
 """Where the answers that hold a round's content have it; None for those that are it."""
 
 
@@ -34,10 +34,8 @@ def note(operation: str, envelope: bytes, name: str) -> None:
         envelope: The answer.
         name: Who sees it; empty if they have not said.
     """
-    if operation not in _HOLDING:
-        return
     data: dict[str, Any] = json.loads(envelope).get("data") or {}
-    held = _HOLDING[operation]
+    held = HOLDING[operation]
     proposal = data if held is None else data.get(held)
     if not proposal:
         return

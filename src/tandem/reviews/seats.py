@@ -456,7 +456,7 @@ def held(unit: Unit, asked: grounds.Asked, review_id: str, number: int) -> Hold 
         return None
     review = reviews.get(unit, review_id)
     if objection := rounds.waiver_objections(rounds.owed(review)):
-        way = f"Whose approval was waived settles it: 'tandem review settle {review_id} approved'"
+        way = f"An approval of the kind that was waived ends this: 'tandem review settle {review_id} approved'"
         words = f"a requirement was waived, and {objection.rstrip('.')}. {way}"
         return Hold(words, is_pending=False, code=RequirementMissing.code)
     if review.needs is None and not any(asked.policies.values()):
