@@ -246,17 +246,6 @@ def test_a_command_does_its_work_though_a_stream_is_closed(tandem: Inside, tmp_p
     assert (b'"rita"' in ended.stdout) == (">&-" not in streams.split())
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="platform: only Linux has it")
-def test_output_that_has_no_room_is_told_without_a_traceback(tandem: Inside, tmp_path: Path) -> None:
-    listing = [sys.executable, "-m", "tandem", "review", "list", "--all"]
-    with Path("/dev/full").open("wb") as full:
-        ended = subprocess.run(
-            listing, cwd=tmp_path, env={**os.environ, "TANDEM_BROKER": tandem.url}, stdout=full, stderr=subprocess.PIPE,
-            text=True, check=False,
-        )  # fmt: skip
-    assert (ended.returncode, ended.stderr.partition(":")[0]) == (1, "The output could not be written")
-
-
 def test_a_name_that_was_typed_stays_as_it_is_in_a_refusal(tandem: Inside) -> None:
     refused = tandem.run("review", "list", "--project", "list_reviews").refusal
     assert "There is no project 'list_reviews'" in refused

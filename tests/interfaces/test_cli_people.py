@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +29,11 @@ def said(ended: Ended, status: int) -> str:
 
 def state(desk: Inside, review_id: str) -> dict[str, Any]:
     return desk.run("review", "status", review_id, "--json").data
+
+
+def revise(desk: Inside, review_id: str) -> None:
+    given = ("--review-id", review_id, "--intent", "an intent", "--diff", DIFF.replace("+2", "+EVIL"))
+    assert desk.run("review", "create", *given, "--agent", "carol").status == 0
 
 
 def test_who_i_am_is_said_once_and_every_command_uses_it(desk: Inside) -> None:
@@ -92,6 +100,7 @@ def test_a_decision_about_an_older_round_is_refused_and_the_claim_given_back(des
 
 READ = (
     ("review", "show", "{review}"),
+    ("review", "checkout", "{review}"),
     ("review", "proposal", "{review}", "--json"),
     ("review", "claim", "{review}", "--reviewer-id", PERSON),
 )
@@ -112,9 +121,7 @@ def test_a_round_that_was_never_shown_is_not_decided_about(
 
     review_id = desk.created("--agent", "carol")
     assert run(read).status == 0
-    other = DIFF.replace("+2", "+EVIL")
-    revised = ("review", "create", "--review-id", review_id, "--intent", "an intent", "--diff", other)
-    assert desk.run(*revised, "--agent", "carol").status == 0
+    revise(desk, review_id)
     # Neither the proposer's own look at it, nor that of an agent, shows it to the person.
     assert desk.run("review", "show", review_id, "--agent", "carol").status == 0
     assert desk.run("review", "show", review_id, CLAUDECODE="1").status == 0
@@ -129,19 +136,44 @@ def test_a_round_that_was_never_shown_is_not_decided_about(
     assert state(desk, review_id)["status"] == "approved"
 
 
-def test_rounds_shown_long_ago_are_forgotten_and_without_a_place_for_them_all_goes_on(
-    desk: Inside, tmp_path: Path
-) -> None:
+def test_rounds_shown_long_ago_are_forgotten_and_a_cut_line_spoils_no_later_one(desk: Inside, tmp_path: Path) -> None:
     kept = tmp_path / "config" / "shown.jsonl"
     review_id = desk.created("--agent", "carol")
     assert desk.run("review", "show", review_id).status == 0
-    kept.write_bytes(kept.read_bytes() * 3000)
+    kept.write_bytes(b'["rv_another", "", 1]\n' * 4000 + kept.read_bytes()[:9])
     assert desk.run("review", "show", review_id).status == 0
     assert 0 < kept.stat().st_size < 20_000
-    kept.unlink()
-    kept.mkdir()
+    revise(desk, review_id)
+    assert "You were shown round 1" in said(desk.run("review", "approve", review_id, "--agent", PERSON), 1)
+
+
+def test_a_round_that_cannot_be_remembered_is_to_be_named(desk: Inside, tmp_path: Path) -> None:
+    (tmp_path / "config/shown.jsonl").mkdir(parents=True)
+    review_id = desk.created("--agent", "carol")
+    shown = desk.run("review", "show", review_id)
+    assert (shown.status, "Name that round when you decide: --round 1" in shown.stderr) == (0, True)
+    revise(desk, review_id)
+    refused = desk.run("review", "approve", review_id, "--agent", PERSON, "--round", "1", "--json")
+    assert refused.envelope["error"]["code"] == "STALE_ROUND"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="platform: only Linux has it")
+def test_output_that_has_no_room_is_told_without_a_traceback_and_shows_nothing(desk: Inside) -> None:
+    review_id = desk.created("--agent", "carol")
     assert desk.run("review", "show", review_id).status == 0
-    assert desk.run("review", "approve", review_id, "--agent", PERSON).status == 0
+    revise(desk, review_id)
+    with Path("/dev/full").open("wb") as full:
+        ended = subprocess.run(
+            [sys.executable, "-m", "tandem", "review", "show", review_id],
+            cwd=desk.cwd,
+            env={**os.environ, "TANDEM_BROKER": desk.url},
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert (ended.returncode, ended.stderr.partition(":")[0]) == (1, "The output could not be written")
+    assert "You were shown round 1" in said(desk.run("review", "approve", review_id, "--agent", PERSON), 1)
 
 
 @pytest.mark.parametrize(

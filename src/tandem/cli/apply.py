@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Annotated
 
-from tandem.cli import sources
+from tandem.cli import persons, shown, sources
 from tandem.cli.connection_options import ConnectionOptions, ensure_ours
 from tandem.cli.declared import Argument, Option, without
 from tandem.cli.render.parts import plain
@@ -232,13 +232,15 @@ def checkout(
     not committed is in it, nor any setting or hook of yours. Run it in the project's repository.
     """
     with options.session() as session, progress("laying out the files"):
-        proposal = record(session.data("get_proposal", {"review_id": review_id, "round": number}))
+        answered = session.data("get_proposal", {"review_id": review_id, "round": number})
+        proposal = record(answered)
         ensure_ours(session, options, review_id, proposal.project)
         tree = _lay_out(proposal, folder)
         say(*(proposal.ground.notes if proposal.ground is not None else ()))
     data = {"review_id": review_id, "round": proposal.round, "folder": str(tree.folder), "commit": tree.commit}
     said = f"{tree.folder} has round {proposal.round} of {review_id}: HEAD is {tree.commit[:12]}"
     said += f", on {tree.base[:12]}." if tree.base is not None else "."
+    shown.note(answered, persons.caller(options.agent).name or "")
     return tell({**data, "base": tree.base}, plain(said), as_json=options.as_json)
 
 

@@ -325,6 +325,9 @@ def call(
         if operation.name == "claim_review" and "review_id" not in given:
             persons.give_back(session, envelope)
     ended = present(envelope, operation.name, as_json=options.as_json, status=condition.status if condition else status)
+    # Output that is not written shows nothing.
+    sys.stdout.flush()
+    persons.note_shown(operation.name, given, envelope, options.agent)
     if condition is not None and ended is Exit.WAITING and not condition.has_ended(json.loads(envelope)["data"]):
         say_go_on(shlex.join(["tandem", *sys.argv[1:]]))
     if besides is not None:

@@ -137,7 +137,7 @@ def refuse(session: Session, review_id: str | None) -> None:
 
 
 def send(session: Session, operation: str, request: dict[str, Any], stated: str | None = None) -> bytes:
-    """Call an operation; what shows a round's content is remembered, and a verdict that claims is on that round.
+    """Call an operation; a verdict that claims is on the round that `note_shown` remembers.
 
     A verdict that a person types at a terminal goes with the proof of that.
 
@@ -153,24 +153,40 @@ def send(session: Session, operation: str, request: dict[str, Any], stated: str 
     Raises:
         StaleRound: It is on that round, and there is a newer one.
     """
-    if operation != "submit_verdict" and operation not in shown.HOLDING:
-        return session.call(operation, request)
-    default = caller().name or ""
-    name = request.get("reviewer_id") or request.get("person") or stated or default
     if operation != "submit_verdict":
-        envelope = session.call(operation, request)
-        shown.note(operation, envelope, name)
-        return envelope
+        return session.call(operation, request)
     # Without `claim` the broker knows the round: the one that was claimed.
     is_open = request.get("claim") and request.get("round") is None
     # Who looks seldom says for whom.
-    names = {name, os.environ.get("TANDEM_AGENT"), default}
+    names = {_name(request, stated), os.environ.get("TANDEM_AGENT"), caller().name or ""}
     number = shown.shown_round(request["review_id"], names) if is_open else None
     bound = request if number is None else {**request, "round": number}
     envelope = session.call(operation, {**bound, **person_proof(session.location, bound)})
     if number is not None:
         shown.ensure_current(envelope, request["review_id"])
     return envelope
+
+
+def note_shown(operation: str, request: Mapping[str, Any], envelope: bytes, stated: str | None = None) -> None:
+    """Remember the round whose content an answer showed, if it did, once it is printed.
+
+    Args:
+        operation: The operation that answered.
+        request: Its arguments.
+        envelope: The answer.
+        stated: The name that an option has, if one was given.
+    """
+    if operation not in shown.HOLDING:
+        return
+    data: dict[str, Any] = json.loads(envelope).get("data") or {}
+    held = shown.HOLDING[operation]
+    proposal = data if held is None else data.get(held)
+    if proposal:
+        shown.note(proposal, _name(request, stated))
+
+
+def _name(request: Mapping[str, Any], stated: str | None) -> str:
+    return request.get("reviewer_id") or request.get("person") or caller(stated).name or ""
 
 
 def person_proof(location: BrokerLocation, request: Mapping[str, Any]) -> dict[str, str]:
