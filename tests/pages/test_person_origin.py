@@ -48,6 +48,17 @@ def test_p11_a_browser_that_no_person_opened_by_a_command_gives_no_person_s_appr
     expect(page.get_by_label("Name")).to_have_value("ada")
 
 
+def test_a_second_link_leaves_the_pages_of_the_browser_as_they_work(
+    windows: Windows, broker: BrokerProcess, shop: Desk, repo: Sandbox
+) -> None:
+    review = put_up_under(shop, repo, "person")
+    page = opened(windows, broker, "ada", f"/reviews/{review}")
+    page.context.new_page().goto(str(sent_on(broker, "/")))
+    page.get_by_role("button", name="Claim").click()
+    page.get_by_role("button", name="Approve").click()
+    expect(page.locator("#acts")).to_contain_text("Approved by ada")
+
+
 def test_p11_a_link_proves_once(windows: Windows, broker: BrokerProcess, shop: Desk, repo: Sandbox) -> None:
     windows.allow("status of 40[13]")
     review = put_up_under(shop, repo, "person")

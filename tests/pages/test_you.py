@@ -58,7 +58,7 @@ def test_a_form_needs_the_token_of_its_own_browser(http: httpx.Client, broker: B
     for sent in ("", foreign, "0" * 64):
         answer = http.post("/you", data={"form_token": sent, "name": "mallory"})
         assert answer.status_code == 403
-        assert "Copy what you typed" in answer.text
+        assert "Load the page again" in answer.text
 
 
 @pytest.mark.parametrize(

@@ -143,7 +143,9 @@ class PersonCookie:
         """The same browser, known to be a person's from now on; it must be at their `home`."""
         # The time of a login stays: it does not last longer by this.
         since = person.since if person.access_id else 0
-        return replace(person, session=self._opened + secrets.token_urlsafe(_SESSION_BYTES), since=since)
+        # Another session than before, of which others may know; that of an earlier link keeps its pages' forms.
+        session = person.session if person.is_opened else self._opened + secrets.token_urlsafe(_SESSION_BYTES)
+        return replace(person, session=session, since=since)
 
     def _is_opened(self, request: Request, person: Person) -> bool:
         is_marked = person.session.startswith(self._opened) and not self._is_over(person)
@@ -203,8 +205,8 @@ class PersonCookie:
             raise Forbidden("Pages of other sites may not send forms to this broker.", header="Sec-Fetch-Site")
         if not hmac.compare_digest(token.encode(), self.form_token(person).encode()):
             raise Forbidden(
-                "This page was opened before the browser's cookie changed. Copy what you typed, load the page again "
-                "and repeat it; cookies must be allowed for this address.",
+                "The browser's cookie changed after this page was opened. Load the page again: with scripts it keeps "
+                "what you typed, without them copy that first. Cookies must be allowed for this address.",
                 field=TOKEN_FIELD,
             )
 

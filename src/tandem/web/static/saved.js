@@ -117,7 +117,7 @@
         const answer = await send(id, draft);
         if (!answer.ok && (answer.status >= 500 || answer.status === 429)) throw new Error(answer.statusText);
         if (draft && answer.ok) saved(id, draft, (await answer.json()).draft);
-        else if (draft) unsaved.set(id, "the broker does not take it");
+        else if (draft) unsaved.set(id, answer.status === 403 ? "load the page again, which keeps it" : "the broker does not take it");
         else known.delete(id);
         // What another window wrote since then stays, and is shown.
         if (!draft) work = work.then(read);
