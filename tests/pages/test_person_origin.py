@@ -116,24 +116,34 @@ def forge(broker: BrokerProcess, host: str, cookie: str, review: str) -> None:
                 thief.post(f"/reviews/{review}/{name}", data=fields)
 
 
-def test_p11_a_proof_ends_with_the_broker(start_broker: StartBroker, repo: Sandbox) -> None:
+def cookie_of(broker: BrokerProcess, host: str, link: str) -> str:
+    """The cookie of a browser in which ada has followed a link and said her name, as another program sends it."""
+    with httpx.Client(base_url=broker.url, headers={"host": host}, trust_env=False) as browser:
+        browser.get(link)
+        browser.post("/you", data={"form_token": form_token(browser, "/you"), "name": "ada"})
+        [cookie] = browser.cookies.jar
+    return f"{cookie.name}={cookie.value}"
+
+
+def test_p11_a_proof_ends_with_the_broker_and_counts_under_one_name(start_broker: StartBroker, repo: Sandbox) -> None:
     """While it does not run, browsers go on asking the program on its port."""
-    own = start_broker()
+    own = start_broker(allowed_hosts="mybox,otherbox")
     there = sent_on(own, "/")
     host = there.netloc.decode()
     with Desk(own.url, fresh_project()) as desk:
         desk.register(repo.root)
-        with httpx.Client(base_url=own.url, headers={"host": host}, trust_env=False) as browser:
-            browser.get(there.raw_path.decode())
-            browser.post("/you", data={"form_token": form_token(browser, "/you"), "name": "ada"})
-            [cookie] = browser.cookies.jar
-        kept = f"{cookie.name}={cookie.value}"
-        before, after = put_up_under(desk, repo, "person"), put_up_under(desk, repo, "person")
-        forge(own, host, kept, before)
+        kept = cookie_of(own, host, there.raw_path.decode())
+        other = cookie_of(own, "mybox", opening(own, "/"))
+        reviews = [put_up_under(desk, repo, "person") for _ in range(3)]
+        for cookie, name in ((kept, "mybox"), (other, "otherbox"), (other, host)):
+            forge(own, name, cookie, reviews[2])
+        assert desk.status(reviews[2])["status"] == "claimed"
+        forge(own, "mybox", other, reviews[2])
+        forge(own, host, kept, reviews[0])
         own.stop()
         own.start()
-        forge(own, host, kept, after)
-        assert [desk.status(one)["status"] for one in (before, after)] == ["approved", "claimed"]
+        forge(own, host, kept, reviews[1])
+        assert [desk.status(one)["status"] for one in reviews] == ["approved", "claimed", "approved"]
 
 
 @VARIATION

@@ -220,7 +220,7 @@ def _opened(request: PageRequest, to: str) -> Response:
     home = backend.cookie.home(request.http, request.person.access or OWNER_ACCESS)
     if home is None:
         response = see(to if request.person.known else f"{YOU}?next={quote(to)}")
-        request.remember(response, backend.cookie.opened(request.person))
+        request.remember(response, backend.cookie.opened(request.http, request.person))
         return response
     if not _finds_names(request.http):
         return see(to)

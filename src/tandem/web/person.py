@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tandem.contract.caller import OWNER, OWNER_ACCESS, Access
+from tandem.contract.caller import OWNER, Access
 from tandem.core.clock import MICROSECONDS, Clock
 from tandem.errors import Forbidden, InvalidInput
 from tandem.server.asgi.guard import is_local
@@ -118,9 +118,8 @@ class PersonCookie:
         self._purpose = _WITH_LOGIN if with_logins else _NAME_ONLY
         # The owner's logins end with the broker, as the owner's token does: browsers go on sending their cookies to
         # the program on the port while it does not run, and nothing else would ever make this one void. So do proofs.
-        run = secrets.token_hex(_RUN_BYTES)
-        self._owner_id = f"{OWNER}/{run}"
-        self._opened = f"{_PROVED}{run}"
+        self._run = secrets.token_hex(_RUN_BYTES)
+        self._owner_id = f"{OWNER}/{self._run}"
 
     def read(self, request: Request) -> Person:
         """Who asks; somebody without a name if the cookie is missing or not one of ours."""
@@ -128,7 +127,8 @@ class PersonCookie:
         if body and hmac.compare_digest(seal.encode(), self._seal(f"{self._purpose} {body}").encode()):
             with suppress(ValueError):
                 person = self._parsed(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)).decode())
-                return replace(person, is_opened=self._is_opened(request, person))
+                is_marked = person.session.startswith(self._mark(request)) and not self._is_over(person)
+                return replace(person, is_opened=is_marked)
         return fresh()
 
     def write(self, response: Response, person: Person, *, secure: bool) -> None:
@@ -139,17 +139,18 @@ class PersonCookie:
         # Lax: a link from elsewhere finds the person known; what a form from elsewhere brings is refused by `check`.
         response.set_cookie(COOKIE, value, max_age=age, httponly=True, samesite="lax", secure=secure, path="/")
 
-    def opened(self, person: Person) -> Person:
-        """The same browser, known to be a person's from now on; it must be at their `home`."""
+    def opened(self, request: Request, person: Person) -> Person:
+        """The same browser, known to be a person's under this host name from now on; it must be their `home`."""
         # The time of a login stays: it does not last longer by this.
         since = person.since if person.access_id else 0
         # Another session than before, of which others may know; that of an earlier link keeps its pages' forms.
-        session = person.session if person.is_opened else self._opened + secrets.token_urlsafe(_SESSION_BYTES)
+        session = person.session if person.is_opened else self._mark(request) + secrets.token_urlsafe(_SESSION_BYTES)
         return replace(person, session=session, since=since)
 
-    def _is_opened(self, request: Request, person: Person) -> bool:
-        is_marked = person.session.startswith(self._opened) and not self._is_over(person)
-        return is_marked and self.home(request, OWNER_ACCESS) is None
+    def _mark(self, request: Request) -> str:
+        """How the sessions begin that prove a person under the host name of a request, in this run of the broker."""
+        host = urlsplit(f"//{request.headers.get('host', '')}").hostname
+        return f"{_PROVED}{self._seal(f'proof {self._run} {host}')[:_LABEL_DIGITS]}"
 
     def _is_over(self, person: Person) -> bool:
         return person.since + LOGIN_SECONDS <= self._now()
