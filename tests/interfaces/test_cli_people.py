@@ -126,7 +126,7 @@ def test_a_round_that_was_never_shown_is_not_decided_about(
     assert desk.run("review", "show", review_id, "--agent", "carol").status == 0
     assert desk.run("review", "show", review_id, CLAUDECODE="1").status == 0
     refused = said(run(decided), 1)
-    assert "STALE_ROUND: You were shown round 1, and round 2 is the current one." in refused
+    assert "STALE_ROUND: You decide about round 1, which you were shown, and round 2 is the current one." in refused
     assert state(desk, review_id)["verdict"] is None
     command = refused.partition("decide then: ")[2].splitlines()[0]
     assert "EVIL" in desk.run(*command.split()[1:]).stdout
@@ -144,7 +144,7 @@ def test_rounds_shown_long_ago_are_forgotten_and_a_cut_line_spoils_no_later_one(
     assert desk.run("review", "show", review_id).status == 0
     assert 0 < kept.stat().st_size < 20_000
     revise(desk, review_id)
-    assert "You were shown round 1" in said(desk.run("review", "approve", review_id, "--agent", PERSON), 1)
+    assert "You decide about round 1" in said(desk.run("review", "approve", review_id, "--agent", PERSON), 1)
 
 
 def test_a_round_that_cannot_be_remembered_is_to_be_named(desk: Inside, tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ def test_output_that_has_no_room_is_told_without_a_traceback_and_shows_nothing(d
             check=False,
         )
     assert (ended.returncode, ended.stderr.partition(":")[0]) == (1, "The output could not be written")
-    assert "You were shown round 1" in said(desk.run("review", "approve", review_id, "--agent", PERSON), 1)
+    assert "You decide about round 1" in said(desk.run("review", "approve", review_id, "--agent", PERSON), 1)
 
 
 @pytest.mark.parametrize(

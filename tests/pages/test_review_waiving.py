@@ -45,6 +45,35 @@ def test_a_person_waives_a_requirement_and_another_settles_it(
     assert shop.status(review)["owed"] == []
 
 
+def test_a_page_of_an_older_round_settles_and_withdraws_nothing_of_a_newer_one(
+    windows: Windows, broker: BrokerProcess, shop: Desk, repo: Sandbox
+) -> None:
+    windows.allow("status of 409")
+    review = put_up_under(shop, repo, "person")
+    ada = opened(windows, broker, "ada", f"/reviews/{review}")
+
+    def waive() -> None:
+        ada.get_by_text("Waive a requirement").click()
+        ada.get_by_label("Why it cannot wait").fill("The shop is down")
+        ada.get_by_role("button", name="Waive it").click()
+        expect(ada.locator("#acts")).to_contain_text("Approved by ada")
+
+    waive()
+    other = opened(windows, broker, "bob", f"/reviews/{review}")
+    shop.revise(review, diff=edited(line=4))
+    ada.reload()
+    waive()
+    expect(other.get_by_text("Round 2 is there; this is round 1")).to_be_visible()
+    other.get_by_role("button", name="It is good").click()
+    expect(other.locator(".acts-refusal")).to_contain_text("a newer round than the one that this was written about")
+    other.get_by_text("Withdraw the approval").first.click()
+    other.get_by_label("Why", exact=True).fill("I looked at another change.")
+    other.get_by_role("button", name="Withdraw the approval").click()
+    expect(other.locator(".acts-refusal")).to_contain_text("a newer round than the one that this was written about")
+    after = shop.status(review)
+    assert (after["status"], len(after["owed"])) == ("approved", 1)
+
+
 @VARIATION
 def test_what_a_later_policy_asks_for_is_shown_and_waived(
     windows: Windows, broker: BrokerProcess, shop: Desk, repo: Sandbox

@@ -21,7 +21,7 @@ from tandem.cli.terminal import Declined, EnvelopeOption, Exit, indented, tell
 from tandem.core import platforms
 from tandem.core.files import json_object, write_atomically
 from tandem.core.stand_ins import NamedTuple
-from tandem.errors import Forbidden, InvalidInput, NotFound, SelfApproval
+from tandem.errors import Forbidden, InvalidInput, NotFound, SelfApproval, StaleRound
 from tandem.rulings import person, proof
 from tandem.rulings.person import agent_mark, agent_name
 
@@ -33,6 +33,7 @@ _QUIETLY = "end their turns without news of their reviews"
 _LONGEST = 200
 """The longest name that the broker takes, in characters."""
 
+_DECIDING = frozenset({"submit_verdict", "withdraw_approval", "settle_waiver"})
 REVIEWING = frozenset({"claim_review", "submit_verdict", "answer_finding"})
 
 
@@ -137,7 +138,7 @@ def refuse(session: Session, review_id: str | None) -> None:
 
 
 def send(session: Session, operation: str, request: dict[str, Any], stated: str | None = None) -> bytes:
-    """Call an operation; a verdict that claims is on the round that `note_shown` remembers.
+    """Call an operation; a decision that names no round is about the one that was shown.
 
     A verdict that a person types at a terminal goes with the proof of that.
 
@@ -151,20 +152,30 @@ def send(session: Session, operation: str, request: dict[str, Any], stated: str 
         The broker's envelope.
 
     Raises:
-        StaleRound: It is on that round, and there is a newer one.
+        StaleRound: There is a newer round than the one that was shown.
     """
-    if operation != "submit_verdict":
-        return session.call(operation, request)
-    # Without `claim` the broker knows the round: the one that was claimed.
-    is_open = request.get("claim") and request.get("round") is None
+    is_verdict = operation == "submit_verdict"
+    # Of a verdict without `claim` the broker knows the round: the one that was claimed.
+    is_open = operation in _DECIDING and request.get("round") is None and (not is_verdict or request.get("claim"))
+    number = shown_round(request, stated) if is_open else None
+    bound = request if number is None else {**request, "round": number}
+    envelope = session.call(operation, {**bound, **(person_proof(session.location, bound) if is_verdict else {})})
+    error: dict[str, Any] = json.loads(envelope).get("error") or {}
+    if number is not None and error.get("code") == StaleRound.code:
+        shown.ensure_current(request["review_id"], error["details"]["expected"], number)
+    return envelope
+
+
+def shown_round(request: Mapping[str, Any], stated: str | None = None) -> int | None:
+    """The round of a review that who decides about it was shown; None if none was.
+
+    Args:
+        request: That of the decision.
+        stated: The name that an option has, if one was given.
+    """
     # Who looks seldom says for whom.
     names = {_name(request, stated), os.environ.get("TANDEM_AGENT"), caller().name or ""}
-    number = shown.shown_round(request["review_id"], names) if is_open else None
-    bound = request if number is None else {**request, "round": number}
-    envelope = session.call(operation, {**bound, **person_proof(session.location, bound)})
-    if number is not None:
-        shown.ensure_current(envelope, request["review_id"])
-    return envelope
+    return shown.shown_round(request["review_id"], names)
 
 
 def note_shown(operation: str, request: Mapping[str, Any], envelope: bytes, stated: str | None = None) -> None:
@@ -186,7 +197,8 @@ def note_shown(operation: str, request: Mapping[str, Any], envelope: bytes, stat
 
 
 def _name(request: Mapping[str, Any], stated: str | None) -> str:
-    return request.get("reviewer_id") or request.get("person") or caller(stated).name or ""
+    named = (request.get(one) for one in ("reviewer_id", "person", "withdrawn_by", "waived_by"))
+    return next(filter(None, named), None) or caller(stated).name or ""
 
 
 def person_proof(location: BrokerLocation, request: Mapping[str, Any]) -> dict[str, str]:

@@ -78,19 +78,19 @@ def _notes(lines: Iterable[bytes]) -> Iterator[tuple[str, str, int]]:
             yield review, name, number
 
 
-def ensure_current(envelope: bytes, review_id: str) -> None:
-    """Go on unless the broker's answer refuses a verdict because there is a newer round than the one that was shown.
+def ensure_current(review_id: str, current: int, number: int | None) -> None:
+    """Go on unless there is a newer round than the one that a person decides about.
 
     Raises:
-        StaleRound: It did.
+        StaleRound: There is.
     """
-    error: dict[str, Any] = json.loads(envelope).get("error") or {}
-    if error.get("code") == StaleRound.code:
-        facts = error["details"]
+    if number not in (None, current):
         raise StaleRound(
-            f"You were shown round {facts['actual']}, and round {facts['expected']} is the current one. Read it, and"
-            f" decide then: tandem review show {review_id}",
-            **facts,
+            f"You decide about round {number}, which you were shown, and round {current} is the current one. Read it,"
+            f" and decide then: tandem review show {review_id}",
+            review_id=review_id,
+            expected=current,
+            actual=number,
         )
 
 

@@ -6,11 +6,11 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Literal
 
-from tandem.cli import persons
+from tandem.cli import persons, shown
 from tandem.cli.calls import given, present
 from tandem.cli.connection_options import ConnectionOptions
 from tandem.cli.declared import Argument, Misused, Option, without
-from tandem.cli.review import ReviewArgument
+from tandem.cli.review import ReviewArgument, RoundOption
 from tandem.cli.terminal import Exit, progress
 from tandem.rulings import proof
 from tandem.rulings.policy import in_words
@@ -30,6 +30,7 @@ def waive(
         str, Option(metavar="TIME", help="When it is reviewed after the fact: 12h, 3d, 2w, or an ISO time.")
     ],
     reason: Annotated[str, Option("-m", "--reason", metavar="TEXT", help="Why it cannot wait; it is recorded.")],
+    number: RoundOption = None,
     options: ConnectionOptions,
 ) -> Exit:
     """Let a change go without something that the policy asks for: only for a person at a terminal.
@@ -41,12 +42,14 @@ def waive(
     due = _due(until)
     with options.session() as session:
         status = session.data("get_review_status", {"review_id": review_id})
-        number = status["round"]
+        current = status["round"]
+        seen = number or persons.shown_round({"review_id": review_id, "waived_by": by})
+        shown.ensure_current(review_id, current, seen)
         persons.need_decision(
-            status["project"], [f"{review_id}, round {number}, without {in_words(need)}, owed until {due}: {reason}"]
+            status["project"], [f"{review_id}, round {current}, without {in_words(need)}, owed until {due}: {reason}"]
         )
-        facts = proof.waiver_facts(review_id, need, number, due, by, reason)
-        request = {"review_id": review_id, "need": need, "until": due, "reason": reason, "round": number}
+        facts = proof.waiver_facts(review_id, need, current, due, by, reason)
+        request = {"review_id": review_id, "need": need, "until": due, "reason": reason, "round": current}
         stated = given(waived_by=by, **persons.sealed(session.location, facts, is_asked=True))
         with progress("waiving"):
             envelope = session.call("waive_requirement", request | stated)
@@ -60,6 +63,7 @@ def settle(
     *,
     need: Annotated[str | None, Option(metavar="NEED", help="Needed if several are owed.")] = None,
     reason: Annotated[str | None, Option("-m", "--reason", metavar="TEXT", help="Required to object.")] = None,
+    number: RoundOption = None,
     options: ConnectionOptions,
 ) -> Exit:
     """Review a waived requirement after the fact: the change is good, and the debt over; or not, and a person looks."""
@@ -67,8 +71,10 @@ def settle(
     with options.session() as session, progress("review settle"):
         persons.refuse(session, review_id)
         facts = proof.settling_facts(review_id, need, verdict, by, reason)
-        stated = given(need=need, reason=reason, reviewer_id=by, **persons.sealed(session.location, facts))
-        envelope = session.call("settle_waiver", {"review_id": review_id, "verdict": verdict, **stated})
+        stated = given(
+            need=need, reason=reason, reviewer_id=by, round=number, **persons.sealed(session.location, facts)
+        )
+        envelope = persons.send(session, "settle_waiver", {"review_id": review_id, "verdict": verdict, **stated})
     return present(envelope, "settle_waiver", as_json=options.as_json)
 
 

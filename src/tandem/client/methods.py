@@ -252,6 +252,7 @@ class Operations(ABC):
         project: str | None = None,
         idempotency_key: str | None = None,
         reason: str | None = None,
+        round: int | None = None,
         withdrawn_by: str | None = None,
     ) -> reviews_answers.ApprovalWithdrawn:
         """Withdraw an approval: the gate no longer opens for it; its commits stay. For the approver, and for operators. While others are missing, only its approver withdraws an approval; the others stay."""
@@ -282,6 +283,7 @@ class Operations(ABC):
         idempotency_key: str | None = None,
         need: str | None = None,
         reason: str | None = None,
+        round: int | None = None,
         reviewer_id: str | None = None,
         proof: str | None = None,
     ) -> reviews_answers.ReviewStatus:

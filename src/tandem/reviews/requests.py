@@ -344,6 +344,9 @@ class GetDiscussion(ProjectRequest):
     page: PageToken = None
 
 
+_ONLY_IF_CURRENT = "Only if this is the current round. Default: any."
+
+
 class WithdrawApproval(WriteRequest):
     """Withdraw an approval: the gate no longer opens for it; its commits stay.
 
@@ -356,6 +359,7 @@ class WithdrawApproval(WriteRequest):
 
     review_id: ReviewId
     reason: Annotated[Reason, Field(description="Why; required.")] = None
+    round: Annotated[RoundNumber | None, Field(description=_ONLY_IF_CURRENT)] = None
     withdrawn_by: Annotated[
         Name | None, Field(description="Who withdraws it. Default: the session, else `operator`.")
     ] = None
@@ -456,7 +460,7 @@ class SettleWaiver(WriteRequest):
     """
 
     refusals: ClassVar[Refusals] = (
-        *(NotFound, ReasonRequired, InvalidTransition, SelfApproval),
+        *(NotFound, ReasonRequired, StaleRound, InvalidTransition, SelfApproval),
         *(Forbidden, RequirementMissing),
     )
     actor_field: ClassVar[str | None] = "reviewer_id"
@@ -465,6 +469,7 @@ class SettleWaiver(WriteRequest):
     verdict: Annotated[Literal["approved", "objects"], Field(description="Whether the change is good.")]
     need: Annotated[Name | None, Field(description=f"{_NEED_WORDS} Needed if several are owed.")] = None
     reason: Annotated[Reason, Field(description="Required to object.")] = None
+    round: Annotated[RoundNumber | None, Field(description=_ONLY_IF_CURRENT)] = None
     reviewer_id: Annotated[Name | None, Field(description="Who reviewed it. Default: the session.")] = None
     proof: Annotated[Proof | None, _SEALED] = None
 

@@ -346,7 +346,7 @@ async def withdraw_approval(services: Services, caller: Caller, request: Withdra
         NotFound: There is no such review (in that project).
         ReasonRequired: No reason was given.
         NotClaimant: A reviewer other than the one who approved.
-        StaleRound: Another round was approved at the same moment.
+        StaleRound: Another round is the current one, or was approved at the same moment.
         InvalidTransition: It is not approved, or it is a hand-off that its cycle has gone on with.
     """
     contents.check_text(services, "reason", request.reason)
@@ -364,6 +364,8 @@ async def withdraw_approval(services: Services, caller: Caller, request: Withdra
         for participant in services.participants:
             participant.lock(unit, request.review_id)
         before = reviews.get(unit, request.review_id, lock=True)
+        if request.round is not None:
+            claims.check_round(before, request.round)
         for participant in services.participants:
             participant.check_withdrawal(unit, before)
         actor = _withdrawer(before, caller, request)

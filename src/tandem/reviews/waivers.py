@@ -181,6 +181,7 @@ async def settle_waiver(services: Services, caller: Caller, request: SettleWaive
         NotFound: There is no such review (in that project).
         InvalidInput: It does not say who reviewed it.
         ReasonRequired: It objects without a reason.
+        StaleRound: Another round is the current one.
         InvalidTransition: Nothing of that is owed.
         SelfApproval: It is their own content.
         Forbidden: It takes the proof that a person reviewed it.
@@ -197,6 +198,8 @@ async def settle_waiver(services: Services, caller: Caller, request: SettleWaive
 
     def work(unit: Unit) -> ReviewStatus:
         before = reviews.get(unit, request.review_id, request.project, lock=True)
+        if request.round is not None:
+            claims.check_round(before, request.round)
         waiver = _owed(before, request.need)
         seat = seats.seat_of(unit, services, caller, by, is_proved=proved)
         looked_at = _looked_at(unit, caller, before, waiver, seat)

@@ -230,7 +230,7 @@ def _decide(request: PageRequest) -> dict[str, Any]:
 
 
 def _withdrawal(request: PageRequest) -> dict[str, Any]:
-    return {**_reason(request), "withdrawn_by": request.person.name}
+    return {**_reason(request), "withdrawn_by": request.person.name, "round": request.number("on_round")}
 
 
 def _waiver(request: PageRequest) -> dict[str, Any]:
@@ -243,7 +243,7 @@ def _waiver(request: PageRequest) -> dict[str, Any]:
 
 def _settlement(request: PageRequest) -> dict[str, Any]:
     stated = {"verdict": request.form.get("verdict", ""), "need": request.form.get("need") or None}
-    return {**_reason(request), **stated, "reviewer_id": request.person.name}
+    return {**_reason(request), **stated, "reviewer_id": request.person.name, "round": request.number("on_round")}
 
 
 def _checks(request: PageRequest) -> dict[str, Any]:
