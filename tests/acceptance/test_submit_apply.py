@@ -151,13 +151,11 @@ def test_applies_a_text_to_its_file(shell: Shell, others: Desk) -> None:
     assert git(shell.cwd, "diff", "--cached", "--name-only") == "plans/PLAN.md\n"
 
 
-def test_a_text_that_git_ignores_is_closed_by_the_command_that_its_refusal_names(shell: Shell, others: Desk) -> None:
+def test_a_text_that_git_ignores_is_closed_by_the_command_that_apply_names(shell: Shell, others: Desk) -> None:
     (shell.cwd / "PLAN.md").write_bytes(b"# Plan\n")
     (shell.cwd / ".git" / "info" / "exclude").write_text("PLAN.md\n", "utf-8")
     review_id = approved(shell, others, "--text", "PLAN.md")
-    [command] = re.findall(
-        r"If it is not to be committed: tandem (.*)", shell.run("apply", review_id, "--index").stderr
-    )
+    [command] = re.findall(r"If it is not to be committed: tandem (.*)", shell.run("apply", review_id).stdout)
     assert shell.run(*command.split()).status == 0
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shlex
 from contextlib import suppress
-from dataclasses import asdict, replace
-from pathlib import Path, PurePosixPath
+from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from tandem.cli import persons, shown, sources
@@ -13,7 +13,6 @@ from tandem.cli.connection_options import ConnectionOptions, ensure_ours
 from tandem.cli.declared import Argument, Option, without
 from tandem.cli.render.parts import plain
 from tandem.cli.terminal import Exit, progress, say, tell
-from tandem.core.files import write_atomically
 from tandem.core.visible import visible_line
 from tandem.errors import InvalidInput, InvalidTransition, TandemError
 from tandem.git.repository import Repository
@@ -88,14 +87,7 @@ def _brought(repository: Repository, proposal: Proposal, earlier: list[Proposal]
         return repository.apply_to_worktree(diff, base, index=index)
     if proposal.path is None or proposal.description is None:
         raise InvalidInput(f"{proposal.review_id} has no content to apply: it is words only.", field="review_id")
-    update = _bring_text(repository, proposal.path, proposal.description)
-    if index:
-        try:
-            repository.stage(proposal.path)
-        except InvalidInput as refusal:
-            close = f"If it is not to be committed: tandem review close {proposal.review_id}"
-            raise InvalidInput(f"{refusal.message} {close}", **refusal.details) from refusal
-    return replace(update, indexed=index)
+    return repository.text_to_worktree(proposal.path, proposal.description, index=index)
 
 
 def _is_committed(repository: Repository, proposal: Proposal) -> bool:
@@ -143,53 +135,6 @@ def _holds(repository: Repository, proposal: Proposal, paths: list[str]) -> bool
     )
 
 
-def _bring_text(repository: Repository, path: str, text: str) -> WorktreeUpdate:
-    """Write a whole file, unless something local stands in its place."""
-    approved = repository.text_change(path, text).changes[0]
-    file = repository.root.joinpath(*PurePosixPath(path).parts)
-    _ensure_plain(repository.root, file, path)
-    present = _content(file)
-    if present == text.encode():
-        return WorktreeUpdate((), (), (path,))
-    if present is not None:
-        try:
-            local = repository.text_change(path, present.decode()).changes[0].blob_after
-        except UnicodeDecodeError:
-            local = None
-        if local != approved.blob_before:
-            raise InvalidInput(
-                f"{path} has local changes that are neither the state at HEAD nor the approved one. "
-                "Commit, stash or undo them first; nothing was changed.",
-                field="worktree",
-                paths=[path],
-            )
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(file, text.encode(), mode=None)
-    except OSError as error:
-        raise InvalidInput(f"{file} cannot be written: {error.strerror}.", field="worktree") from error
-    return WorktreeUpdate((path,), (), ())
-
-
-def _ensure_plain(root: Path, file: Path, path: str) -> None:
-    for place in (file, *file.parents):
-        if place == root:
-            return
-        if place.is_symlink() or (place is not file and place.exists() and not place.is_dir()):
-            raise InvalidInput(
-                f"{place.relative_to(root).as_posix()} is in the way: a link or a file.", field="worktree", path=path
-            )
-
-
-def _content(file: Path) -> bytes | None:
-    try:
-        return file.read_bytes()
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise InvalidInput(f"{file} cannot be read: {error.strerror}.", field="worktree") from error
-
-
 def _report(update: WorktreeUpdate, status: ReviewStatus, besides: tuple[str, ...]) -> Group:
     lines = [Text.assemble(("written  ", "green"), plain(path)) for path in update.written]
     lines += [Text.assemble(("deleted  ", "red"), plain(path)) for path in update.deleted]
@@ -203,7 +148,9 @@ def _report(update: WorktreeUpdate, status: ReviewStatus, besides: tuple[str, ..
     if update.unstaged:
         left_out = ", ".join(map(visible_line, update.unstaged))
         said = f"Ignored, or outside of your sparse checkout; git add leaves them out: {left_out}."
-        lines.append(Text(f"{said} Stage the change with: tandem apply {status.review_id} --index", style="yellow"))
+        said += f" Stage the change with: tandem apply {status.review_id} --index"
+        said += f"\nIf it is not to be committed: tandem review close {status.review_id}"
+        lines.append(Text(said, style="yellow"))
     elif not update.indexed:
         touched = shlex.join(f":/{path}" for path in (*update.written, *update.deleted, *update.already))
         staging = (f"Stage it: git add -- {touched}",)

@@ -20,7 +20,7 @@ from tandem.git.layout import layout_at
 from tandem.git.objects import ObjectReader
 from tandem.git.raw import encode_path
 from tandem.git.reviewed_tree import RoundContent
-from tandem.git.runner import Git, GitFailed
+from tandem.git.runner import Git
 
 
 class Repository(Handle):
@@ -81,6 +81,7 @@ class Repository(Handle):
     read_excerpts = travel.read_excerpts
     working_diff = snapshot.working_diff
     apply_to_worktree = worktree.apply_to_worktree
+    text_to_worktree = worktree.text_to_worktree
     holds = ground.is_held
     lay_out = reviewed_tree.lay_out
     raw_changes = snapshot.raw_changes
@@ -122,19 +123,6 @@ class Repository(Handle):
         """
         wanted = {encode_path(change.path): change.after for change in changes}
         return tuple(branch for branch in branches if snapshot.has_landed(self, wanted, base, branch))
-
-    def stage(self, path: str) -> None:
-        """Takes a file of the working tree into the index.
-
-        Raises:
-            InvalidInput: Git refuses it, as it does one that it is told to ignore.
-        """
-        layout = self.layout
-        arguments = ["-c", "core.fsmonitor=false", "--literal-pathspecs", "add", "--", path]
-        try:
-            self.git.run(arguments, cwd=layout.root, environment=layout.environment())
-        except GitFailed as exc:
-            raise InvalidInput(f"{path} is as it was approved; git does not stage it: {exc.words}", path=path) from exc
 
     def ground(
         self,

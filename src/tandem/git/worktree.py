@@ -5,18 +5,18 @@ from __future__ import annotations
 import os
 import shlex
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from tandem.core.atomic_dirs import Installation
 from tandem.errors import InvalidInput, Unavailable
-from tandem.git.changes import Change, Entry, parse_raw
+from tandem.git.changes import Change, Entry, changes_between, parse_raw
 from tandem.git.handle import Base, Handle
 from tandem.git.layout import Scratch, listed_folder
 from tandem.git.raw import ABSENT_MODE, GITLINK, RAW_OPTIONS, decode_path, encode_path
 from tandem.git.runner import BoundGit
-from tandem.git.validation import apply_reviewable, encoded, repaired
+from tandem.git.validation import apply_reviewable, encoded, repaired, text_change
 
 _ATTRIBUTES = ".gitattributes"
 
@@ -45,13 +45,16 @@ class WorktreeUpdate:
         return bool(self.written or self.deleted)
 
 
-def apply_to_worktree(handle: Handle, diff: str, base: str | None = None, *, index: bool = False) -> WorktreeUpdate:
+def apply_to_worktree(
+    handle: Handle, diff: str, base: str | None = None, *, before: str | None = None, index: bool = False
+) -> WorktreeUpdate:
     """Brings every file that a diff touches to exactly the approved content, or changes nothing.
 
     Args:
         handle: The repository.
         diff: The approved diff.
         base: The base that it was made against.
+        before: The diff whose content the files have so far; by default they are as in the base.
         index: Whether the touched files are staged too.
 
     Raises:
@@ -59,9 +62,43 @@ def apply_to_worktree(handle: Handle, diff: str, base: str | None = None, *, ind
         InvalidInput: A touched file has local changes (`details.paths`), or lies behind a symbolic link.
     """
     found = handle.base(base)
+
+    def changes(scratch: Scratch, content: str) -> tuple[Change, ...]:
+        return apply_reviewable(handle, scratch, encoded(repaired(content)), found).changes
+
+    return _bring(handle, found, changes, diff, before, index=index)
+
+
+def text_to_worktree(
+    handle: Handle, path: str, text: str, *, before: str | None = None, index: bool = False
+) -> WorktreeUpdate:
+    """As `apply_to_worktree`, for the whole content of one file; `before` is its content so far, by default HEAD's."""
+
+    def changes(scratch: Scratch, content: str) -> tuple[Change, ...]:
+        found = text_change(handle, path, content).changes
+        scratch.write_blob(content.encode())
+        return found
+
+    return _bring(handle, handle.base(None), changes, text, before, index=index)
+
+
+def _bring(
+    handle: Handle,
+    base: Base,
+    changes_of: Callable[[Scratch, str], tuple[Change, ...]],
+    content: str,
+    before: str | None,
+    *,
+    index: bool,
+) -> WorktreeUpdate:
     with handle.scratch(large=True) as scratch:
-        applied = apply_reviewable(handle, scratch, encoded(repaired(diff)), found)
-        return _Update(handle, scratch, found, applied.changes).run(index=index)
+        changes = changes_of(scratch, content)
+        if before is not None:
+            earlier = changes_of(scratch, before)
+            there = {encode_path(change.path): change.before for change in (*earlier, *changes)}
+            first, then = (there | {encode_path(one.path): one.after for one in side} for side in (earlier, changes))
+            changes = changes_between(first, then, handle.layout.objects.absent)
+        return _Update(handle, scratch, base, changes).run(index=index)
 
 
 class _Update:

@@ -6,16 +6,12 @@ import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path, PurePosixPath
 from typing import Any
 
 from tandem.client import TandemClient
-from tandem.core.files import write_atomically
-from tandem.core.scratch import ScratchFolder
 from tandem.errors import AlreadyLanded, InvalidInput, NoCounterPatch, NotFound
 from tandem.gate.contract import GateDecision
 from tandem.git.repository import Repository
-from tandem.git.snapshot import Scope
 from tandem.gsd.rollback.repository import Checkout
 from tandem.gsd.steps.outcomes import (
     NextMove,
@@ -210,7 +206,7 @@ class ReviewSubmitter:
         if subject.is_draft:
             return pointer
         try:
-            written = _bring(self.repository, self.checkout, proposal, patch)
+            written = _bring(self.repository, proposal, patch)
         except InvalidInput as refusal:
             raise InvalidInput(
                 f"The counter-patch was accepted, and the working tree could not be brought to it. {refusal.message} "
@@ -329,10 +325,8 @@ def _pending(proposal: Proposal) -> CounterPatchView:
     return found
 
 
-def _bring(repository: Repository, checkout: Checkout, proposal: Proposal, patch: CounterPatchView) -> tuple[str, ...]:
+def _bring(repository: Repository, proposal: Proposal, patch: CounterPatchView) -> tuple[str, ...]:
     """Bring the files that a round touches from its content to the counter-patch's, or change nothing.
-
-    What `tandem apply` does from a base to an approved content, done from one content to the other.
 
     Returns:
         The files that were written or deleted.
@@ -341,43 +335,9 @@ def _bring(repository: Repository, checkout: Checkout, proposal: Proposal, patch
         InvalidInput: A file is neither as the round has it nor as the counter-patch does.
     """
     if proposal.path is not None:
-        return _bring_text(repository, proposal.path, proposal.description or "", patch.description or "")
-    base = proposal.base_commit or proposal.base or "HEAD"
-    trees = [_tree(checkout, base, diff or "") for diff in (proposal.diff, patch.diff)]
-    way = repository.working_diff(Scope(revision="..".join(trees)))
-    if not way.diff:
-        return ()
-    update = repository.apply_to_worktree(way.diff, way.base)
+        before, after = proposal.description, patch.description
+        update = repository.text_to_worktree(proposal.path, after or "", before=before)
+    else:
+        base = proposal.base_commit or proposal.base
+        update = repository.apply_to_worktree(patch.diff or "", base, before=proposal.diff)
     return (*update.written, *update.deleted)
-
-
-def _tree(checkout: Checkout, base: str, diff: str) -> str:
-    """The tree that a diff makes of its base, kept in the repository as `git stash` would, for git to tidy up."""
-    with ScratchFolder("steps") as folder:
-        index = {"GIT_INDEX_FILE": str(Path(folder, "index"))}
-        checkout.run(["read-tree", base], extra=index)
-        if diff:
-            checkout.run(["apply", "--cached", "--whitespace=nowarn", "-"], stdin=diff.encode(), extra=index)
-        return checkout.run(["write-tree"], extra=index).stdout.decode("ascii").strip()
-
-
-def _bring_text(repository: Repository, path: str, before: str, after: str) -> tuple[str, ...]:
-    """Replace a whole file, unless it is another one by now."""
-    file = repository.root.joinpath(*PurePosixPath(path).parts)
-    if file.is_symlink() or not file.is_file():
-        raise InvalidInput(f"{path} is no file any more; write it, then run the command again.", field="worktree")
-    present = file.read_bytes()
-    if present == after.encode():
-        return ()
-    if present != before.encode():
-        raise InvalidInput(
-            f"{path} has changed since it was proposed, so that the counter-patch does not fit; nothing was written. "
-            "Undo that change, or propose it by running the command without --accept.",
-            field="worktree",
-            paths=[path],
-        )
-    try:
-        write_atomically(file, after.encode(), mode=None)
-    except OSError as error:
-        raise InvalidInput(f"{path} cannot be written: {error.strerror}.", field="worktree") from error
-    return (path,)
