@@ -1,4 +1,4 @@
-"""`tandem demo` plays reviews, hand-off cycles and a pool with all real but the model, and leaves nothing behind."""
+"""`tandem demo` plays a review, a hand-off cycle and a pool with all real but the model, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OF_THE_REVIEW = [
     "closes rv_",
 ]
 OF_THE_CYCLE = [
-    "keys of frontend-backend, shown this once: gemini psk_",
+    "keys, shown this once: gemini psk_",
     "starts the cycle",
     "asks for the lock out of turn, and is refused: LOCK_DENIED",
     "hands over to codex: phase backend",
@@ -41,17 +41,6 @@ OF_THE_CYCLE = [
     "archives it in data/archives/",
     "handoffs/004-gemini.json",
     "manifest.json",
-    "every sum in the manifest is right, and none of",
-]
-OF_THE_GATED_CYCLE = [
-    "keys of writer-editor, shown this once: writer psk_",
-    "it becomes the review rv_",
-    "is refused: INVALID_PHASE",
-    "requests changes",
-    "hands over again: round 2",
-    "approves round 2",
-    "reads exactly the approved hand-off",
-    "completes the cycle and archives it",
 ]
 OF_THE_POOL = [
     "No reviewer has run yet",
@@ -62,24 +51,9 @@ OF_THE_POOL = [
     "$ tandem submit --revise rv_",
     "approved",
     "allowed  everything is approved",
-    "makes 6 proposals at once",
-    "proves that there were never more than 2 reviewers at a time",
-    "starts nothing: the model is down",
-    "each finishes its review, and ends",
-    "while the pool is paused, nothing is started",
-    "$ tandem reviewers resume",
-    "3 reviewers gave no verdict; the last: crashed",
-    "tried again later",
-    "tried again later",
-    "raised to a person's attention",
-    "refused  1 of 1 paths",
     "$ tandem reviewers list",
-    "1 crashed",
-    # The share that a reviewer approved: the number of reviews that each gets depends on the machine.
-    "%",
     "$ tandem down",
     "has stopped",
-    "of 6 reviewers, their programs and the broker no process is left",
 ]
 OF_THE_END = ["intact", "All of it happened as it must"]
 SECRET = re.compile(rb"psk_[\w-]{20}|lock_[0-9a-f]{6}_[0-9a-f]{8}|sess_[0-9a-z]{18}_[0-9a-f]{6}_")
@@ -118,20 +92,20 @@ def play(folder: Path, *options: str, **environment: str) -> Ended:
 def test_the_demonstration_plays_to_its_end_and_leaves_no_key_and_no_token_on_the_disk(scratch: Path) -> None:
     ended = play(scratch, "--keep")
     assert ended.status == 0, ended.stdout + ended.stderr
-    ensure_told(ended.stdout, [*OF_THE_REVIEW, *OF_THE_CYCLE, *OF_THE_GATED_CYCLE, *OF_THE_END])
+    ensure_told(ended.stdout, [*OF_THE_REVIEW, *OF_THE_CYCLE, *OF_THE_END])
     assert MASKED.search(ended.stdout)
     assert not SECRET.search((ended.stdout + ended.stderr).encode())
     [folder] = scratch.glob("tandem-demo-*")
     files = [path for path in folder.rglob("*") if path.is_file()]
-    assert len([path for path in files if path.name == "manifest.json"]) == 2
+    assert "manifest.json" in {path.name for path in files}
     assert [path for path in files if SECRET.search(path.read_bytes())] == []
 
 
 @pytest.mark.timeout(240)
-def test_the_cycles_play_alone(scratch: Path) -> None:
+def test_the_cycle_plays_alone(scratch: Path) -> None:
     ended = play(scratch, "--only", "cycle")
     assert ended.status == 0, ended.stdout + ended.stderr
-    ensure_told(ended.stdout, [*OF_THE_CYCLE, *OF_THE_GATED_CYCLE])
+    ensure_told(ended.stdout, OF_THE_CYCLE)
     assert "proposes" not in ended.stdout
 
 

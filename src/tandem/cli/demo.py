@@ -1,20 +1,16 @@
-"""`tandem demo`: a review, hand-off cycles and a reviewer pool before your eyes, with a broker of their own."""
+"""`tandem demo`: a review, a hand-off cycle and a reviewer pool before your eyes, with a broker of their own."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import json
 import re
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
-
-import psutil
 
 from tandem.bridge.location import HttpFailure
 from tandem.cli.declared import Misused, Option
@@ -24,25 +20,20 @@ from tandem.cli.terminal import Exit, say, show
 from tandem.client import TandemClient
 from tandem.core.scratch import ScratchFolder
 from tandem.errors import TandemError
-from tandem.examples import examples
 from tandem.git.repository import Repository
-from tandem.pool.contract import ReviewerView
-from tandem.pool.reviewers import REENTRY_VARIABLE
 from tandem.present.text import Text, Whole
-from tandem.reviews.answers import EventView
 from tandem.settings.pool import THROUGH_WSL
-from tandem.store.event import EventKind
 
 
 def demo(
     *,
     keep: Annotated[bool, Option(help="Keep the scratch folder.")] = False,
     only: Annotated[
-        Literal["review", "cycle"] | None, Option(help="Play the review alone, or the hand-off cycles; default: both.")
+        Literal["review", "cycle"] | None, Option(help="Play the review alone, or the hand-off cycle; default: both.")
     ] = None,
     pool: Annotated[bool, Option(help="Play a reviewer pool instead, with a scripted program for a model.")] = False,
 ) -> None:
-    """Watch agents play a review and hand-off cycles: a broker, a repository and MCP clients, all real and scratch."""
+    """Watch agents play a review and a hand-off cycle: a broker, a repository and MCP clients, all real and scratch."""
     if pool and only is not None:
         raise Misused("A pool plays alone; leave out --only.", "--pool")
     began = time.monotonic()
@@ -61,8 +52,7 @@ def demo(
 
 
 async def _play(folder: Path, only: str | None, *, pool: bool) -> None:
-    configuration = examples()[_GATED_WORKFLOW] + (_POOL_SETTINGS if pool else "")
-    async with open_stage(folder, configuration) as stage:
+    async with open_stage(folder, _POOL_SETTINGS if pool else "") as stage:
         who = "a broker with a pool of reviewers" if pool else "a broker, and agents that speak MCP"
         stage.scene(f"A repository, {who}")
         await stage.git("init", "--quiet", "--initial-branch=main")
@@ -74,7 +64,7 @@ async def _play(folder: Path, only: str | None, *, pool: bool) -> None:
         if not pool and only != "cycle":
             await _play_review(stage)
         if not pool and only != "review":
-            await _play_cycles(stage)
+            await _play_cycle(stage)
         stage.scene("The log of all this")
         await stage.tandem("audit", "verify", "--data-dir", str(stage.data_dir))
 
@@ -189,10 +179,7 @@ def _change(folder: Path) -> dict[str, str]:
         return {"diff": found.diff, "base": found.base}
 
 
-# ------------------------------------------------------------------------------------------ hand-off cycles
-
-_GATED_WORKFLOW = "writer-editor"
-"""The ready example that the broker is configured with; each hand-off is reviewed first."""
+# ------------------------------------------------------------------------------------------ a hand-off cycle
 
 _Facts = dict[str, list[str]]
 _LISTS = ("files_modified", "endpoints", "data_shapes", "assumptions", "todos", "notes")
@@ -200,35 +187,29 @@ _WANTED: _Facts = {"endpoints": ["GET /uploads/{id}/progress"], "todos": ["Say h
 _BUILT: _Facts = {"files_modified": ["server/progress.py"], "notes": ["total is null until the first chunk has come."]}
 _REWORK: _Facts = {"todos": ["The bar cannot show null: take total from the Content-Length header."]}
 _REWORKED: _Facts = {"files_modified": ["server/progress.py"], "notes": ["total is there from the beginning."]}
-_DRAFT: _Facts = {"notes": ["Uploads are more robust."]}
-_REVISED: _Facts = {"notes": ["Uploads wait 1, 2, then 4 seconds between attempts."]}
-_REASON = "Say what changed for the people who upload."
 
 
 class _Player(Agent):
-    """An agent that has a role in a workflow, a session and, when it is its turn, the lock."""
+    """An agent that has a role in the workflow, a session and, when it is its turn, the lock."""
 
-    def __init__(self, stage: Stage, role: str, workflow: str) -> None:
+    def __init__(self, stage: Stage, role: str) -> None:
         super().__init__(stage, role, "handoff")
-        self.workflow = workflow
         self.tokens: dict[str, str] = {}
 
     async def open_session(self, key: str) -> None:
         """Connect, and show the key."""
         await self.connect()
         told = f"gives {self.stage.masked(key)} for the session {{session_token}}"
-        opened = await self.do(told, "session_open", role=self.who, psk=key, workflow=self.workflow)
+        opened = await self.do(told, "session_open", role=self.who, psk=key)
         self.tokens["session_token"] = opened["session_token"]
 
     def wait_for_turn(self) -> asyncio.Task[dict[str, Any]]:
         """Begin to wait for this role's turn."""
-        return self.wait("cycle_status", workflow=self.workflow, role=self.who)
+        return self.wait("cycle_status", role=self.who)
 
     async def start(self, feature: str) -> None:
         """Begin a cycle, and take its lock."""
-        await self.do(
-            "starts the cycle {cycle_id}: phase {phase}", "cycle_start", feature=feature, workflow=self.workflow
-        )
+        await self.do("starts the cycle {cycle_id}: phase {phase}", "cycle_start", feature=feature)
         await self.take_lock("takes its lock: {lock_token}")
 
     async def take_lock(self, told: str = "takes the lock, with a token of its own: {lock_token}") -> None:
@@ -236,19 +217,18 @@ class _Player(Agent):
         taken = await self.do(told, "lock_acquire", session_token=self.tokens["session_token"])
         self.tokens["lock_token"] = taken["lock_token"]
 
-    async def hand_over(self, target: str, facts: _Facts, told: str = "hands over to {target}: phase {phase}") -> str:
-        """Write a hand-off with the lock token that was taken last, which may be stale; its review, if it has one."""
-        status = await self.call("cycle_status", workflow=self.workflow)
+    async def hand_over(self, target: str, facts: _Facts) -> None:
+        """Write a hand-off with the lock token that was taken last, which may be stale."""
+        status = await self.call("cycle_status")
         payload: dict[str, Any] = {"cycle_id": status["cycle_id"], "feature": status["feature"]}
         payload |= {"producer": self.who, "consumer": target, **{name: facts.get(name, []) for name in _LISTS}}
-        told = told.replace("{target}", target)
-        written = await self.do(told, "handoff_write", target=target, payload=payload, **self.tokens)
+        told = f"hands over to {target}: phase {{phase}}"
+        await self.do(told, "handoff_write", target=target, payload=payload, **self.tokens)
         self.stage.show(*(f"{name}: {entry}" for name, entries in facts.items() for entry in entries))
-        return written["review_id"]
 
     async def read(self, facts: _Facts, told: str) -> None:
         """Read the hand-off, and insist that it says these facts."""
-        given = await self.do(told, "handoff_read", target=self.who, workflow=self.workflow)
+        given = await self.do(told, "handoff_read", target=self.who)
         expect("the hand-off", {name: given.get(name) for name in facts}, facts)
 
     async def archive(self) -> Path:
@@ -260,27 +240,17 @@ class _Player(Agent):
         return folder
 
 
-async def _play_cycles(stage: Stage) -> None:
-    """A feature with rework into its archive, and a hand-off that is reviewed."""
+async def _play_cycle(stage: Stage) -> None:
+    """A feature with a round of rework, into its archive."""
     stage.scene("A hand-off cycle: keys and sessions")
-    await _play_rework(stage, *await _players(stage, "frontend-backend"))
-    stage.scene("A hand-off that is reviewed first")
-    await _play_reviewed(stage, *await _players(stage, _GATED_WORKFLOW))
-
-
-async def _players(stage: Stage, workflow: str) -> list[_Player]:
-    """Both roles of a workflow, with keys that the broker made."""
     async with TandemClient(stage.url, PROJECT, "demo") as client:
-        keys = (await client.cycle_init(workflow=workflow)).keys
+        keys = (await client.cycle_init()).keys
     shown = ", ".join(f"{role} {stage.masked(key)}" for role, key in keys.items())
-    stage.tell("log", f"keys of {workflow}, shown this once: {shown}")
-    players = [_Player(stage, role, workflow) for role in keys]
+    stage.tell("log", f"keys, shown this once: {shown}")
+    gemini, codex = players = [_Player(stage, role) for role in keys]
     for player in players:
         await player.open_session(keys[player.who])
-    return players
 
-
-async def _play_rework(stage: Stage, gemini: _Player, codex: _Player) -> None:
     stage.scene("From the front end to the back end")
     await gemini.start("Upload progress")
     waiting = codex.wait_for_turn()
@@ -305,12 +275,6 @@ async def _play_rework(stage: Stage, gemini: _Player, codex: _Player) -> None:
     folder = await gemini.archive()
     files = {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     stage.show(*(f"{len(content):>5} bytes  {name}" for name, content in sorted(files.items())))
-    stated = json.loads(files.pop("manifest.json"))["sha256"]
-    expect("the sums", stated, {name: hashlib.sha256(content).hexdigest() for name, content in files.items()})
-    told = [name for name, content in files.items() if any(one.encode() in content for one in stage.secrets)]
-    expect("the files with a key or a token in them", told, [])
-    count = len(stage.secrets)
-    stage.tell("log", f"every sum in the manifest is right, and none of {count} keys and tokens is in a file")
 
 
 async def _hand_over(giver: _Player, taker: _Player, facts: _Facts, waiting: asyncio.Task[dict[str, Any]]) -> None:
@@ -319,48 +283,15 @@ async def _hand_over(giver: _Player, taker: _Player, facts: _Facts, waiting: asy
     await taker.read(facts, "was waiting, wakes at once and reads it")
 
 
-async def _play_reviewed(stage: Stage, writer: _Player, editor: _Player) -> None:
-    reviewer = Agent(stage, "reviewer", "reviewer")
-    await writer.start("Release notes")
-    told = "hands over to {target}: it becomes the review {review_id}, and the phase stays {phase}"
-    review_id = await writer.hand_over("editor", _DRAFT, told)
-    again = writer.hand_over("editor", _DRAFT)
-    await writer.refused(f"hands over again before {review_id} has a verdict", "INVALID_PHASE", again)
-
-    waiting = writer.wait_for_turn()
-    told = f"claims {review_id} and requests changes: {_REASON}"
-    await _judge(reviewer, told, verdict="changes_requested", reason=_REASON)
-    expect("what the writer hears", (await waiting)["review"]["reason"], _REASON)
-    waiting = editor.wait_for_turn()
-    await writer.hand_over(
-        "editor", _REVISED, f"was waiting, wakes at once and hands over again: round 2 of {review_id}"
-    )
-
-    await _judge(reviewer, f"approves round 2 of {review_id}, and with it the cycle advances", verdict="approved")
-    await waiting
-    await editor.read(_REVISED, "was waiting, wakes at once and reads exactly the approved hand-off")
-    await editor.take_lock()
-    await editor.archive()
-
-
-async def _judge(reviewer: Agent, told: str, **verdict: str) -> None:
-    claim = await reviewer.call("claim_review", reviewer_id="demo-reviewer")
-    held = {name: claim[name] for name in ("review_id", "claim_generation")}
-    await reviewer.do(told, "submit_verdict", reviewer_id="demo-reviewer", **held, **verdict)
-
-
 # ------------------------------------------------------------------------------------------ a reviewer pool
 
 _PROGRAM = "tandem.examples.scripted_reviewer"
-_CAP = 2
-_AT_ONCE = 6
 # Short times, so that the story takes seconds. A text of JSON is one of TOML, too.
 _POOL_SETTINGS = f"""
 [reviewer_pool]
 enabled = true
 provider = "custom"
 command = {json.dumps([sys.executable, "-m", _PROGRAM])}
-max_pool_size = {_CAP}
 scaling_ratio = 1
 spawn_cooldown_seconds = 0
 retry_delay_seconds = 0.2
@@ -379,124 +310,24 @@ _WAIT = ("--wait", "--timeout", "60")
 
 
 async def _play_pool(stage: Stage) -> None:
-    """Without anybody who reviews, every proposal gets its verdict, or a loud failure; stops the broker."""
+    """A proposal with a defect gets its verdict without anybody who reviews, and its revision up to the commit."""
     if THROUGH_WSL:
         raise SceneFailed("on Windows reviewers run in WSL, which this demonstration does not set up")
+    stage.scene("A proposal, and no reviewer")
+    await stage.tandem("reviewers", "list")
+    stage.write(f"{PROJECT}/{_PRICES}", _PRICES_PROPOSED)
+    told = await stage.tandem("submit", "-m", "Read prices from the form", *_WAIT, status=10)
+    [review_id, *_] = re.findall(r"\brv_[0-9a-z]+", told)
     async with TandemClient(stage.url, PROJECT, "demo") as client:
-        story = _PoolStory(stage, client, (await client.get_audit_log(limit=1)).cursor)
-        for part in (story.defect_and_revision, story.many, story.pause_and_failure, story.shutdown):
-            await part()
-
-
-class _PoolStory:
-    def __init__(self, stage: Stage, client: TandemClient, beginning: str) -> None:
-        self._stage, self._client, self._beginning = stage, client, beginning
-
-    async def defect_and_revision(self) -> None:
-        """A proposal with a defect, and its revision up to the commit."""
-        stage, client = self._stage, self._client
-        stage.scene("A proposal, and no reviewer")
-        await stage.tandem("reviewers", "list")
-        stage.write(f"{PROJECT}/{_PRICES}", _PRICES_PROPOSED)
-        review_id = _id_in(await stage.tandem("submit", "-m", "Read prices from the form", *_WAIT, status=10))
         comments = [entry for entry in (await client.get_discussion(review_id)).entries if entry.file is not None]
-        stage.tell("reviewer", f"{comments[0].author}, which the pool started by itself, requests changes:")
-        stage.show(*(f"{one.file}:{one.line}: {one.body}" for one in comments))
+    stage.tell("reviewer", f"{comments[0].author}, which the pool started by itself, requests changes:")
+    stage.show(*(f"{one.file}:{one.line}: {one.body}" for one in comments))
 
-        stage.scene("A revision, and the gate")
-        await stage.stage_file(_PRICES, _PRICES_BETTER)
-        await stage.tandem("submit", "--revise", review_id, *_WAIT)
-        await stage.tandem("gate", "check")
-        await stage.git("commit", "--quiet", "--message", "Read prices from the form")
-        await client.close_review(review_id)
-        stage.tell("gate", "passes it, to the byte; it is committed, and the review closed")
-
-    async def many(self) -> None:
-        """More proposals at once than there may be reviewers."""
-        stage, client = self._stage, self._client
-        stage.scene(f"{_AT_ONCE} proposals at once, for at most {_CAP} reviewers")
-        created = await asyncio.gather(*(self._propose(f"Note {number}, a SLOW one") for number in range(_AT_ONCE)))
-        stage.tell("proposer", f"makes {len(created)} proposals at once")
-        waits = (client.wait_for_verdict(one, timeout_s=60) for one in created)
-        expect("the verdicts", {one.status for one in await asyncio.gather(*waits)}, {"approved"})
-        for one in reversed(await self._reviewers()):
-            stage.tell("reviewer", f"{one.name} has given {one.reviews_completed} verdicts by now")
-        now = most = 0
-        for event in await self._events(self._beginning):
-            now += (event.kind == EventKind.REVIEWER_REQUESTED) - (event.kind == EventKind.REVIEWER_TERMINATED)
-            most = max(most, now)
-        expect("how many reviewers there were at a time, at most", most, _CAP)
-        stage.tell("log", f"proves that there were never more than {most} reviewers at a time")
-
-    async def pause_and_failure(self) -> None:
-        """A pool that is paused, and a program that fails."""
-        stage = self._stage
-        stage.scene("Paused by hand")
-        await stage.tandem("reviewers", "pause", "--reason", "the model is down")
-        await self._until("all reviewers have ended", lambda found: all(one.ended_at is not None for one in found))
-        stage.tell("reviewer", "each finishes its review, and ends")
-
-        stage.scene("A program that fails")
-        await stage.stage_file(_PRICES, _PRICES_BETTER.replace("2)", "3)"))
-        review_id = _id_in(await stage.tandem("submit", "-m", "Round to three digits; makes the program CRASH"))
-        stage.tell("proposer", "waits: while the pool is paused, nothing is started")
-        await stage.tandem("reviewers", "resume")
-        await stage.tandem("review", "status", review_id, *_WAIT, status=14)
-        for event in await self._events(self._beginning):
-            if event.kind == EventKind.CLAIM_RELEASED and event.subject == review_id:
-                later = "tried again later" if event.data.get("not_before") else "raised to a person's attention"
-                stage.tell("log", f"{event.actor}: {event.data['reason']}; {later}")
-        await stage.tandem("gate", "check", status=1)
-        stage.tell("gate", "stays closed: a review that could not be done is never an approval")
-        await stage.tandem("reviewers", "list")
-
-    async def shutdown(self) -> None:
-        """The broker stops in the middle of a review."""
-        self._stage.scene("The broker stops while a program hangs")
-        await self._propose("Have the program HANG")
-        await self._until("its program runs", lambda found: any(_PROGRAM in words for words in self._processes(found)))
-        known = await self._reviewers()
-        await self._stage.tandem("down", "--data-dir", str(self._stage.data_dir))
-        expect("the processes that are left", self._processes(known), [])
-        self._stage.tell("log", f"of {len(known)} reviewers, their programs and the broker no process is left")
-
-    async def _propose(self, intent: str) -> str:
-        """Propose a new file with a line of its own."""
-        name = re.sub(r"\W+", "-", intent.lower()) + ".md"
-        head = f"diff --git a/{name} b/{name}\nnew file mode 100644\n--- /dev/null\n+++ b/{name}\n"
-        diff = f"{head}@@ -0,0 +1 @@\n+{intent}.\n"
-        return (await self._client.create_review(intent=intent, agent_type="demo-proposer", diff=diff)).review_id
-
-    async def _reviewers(self) -> list[ReviewerView]:
-        return list((await self._client.list_reviewers(project=PROJECT)).reviewers)
-
-    def _processes(self, reviewers: list[ReviewerView]) -> list[str]:
-        """What still runs of the stage: processes of reviewers by their environment, others by the folder's name."""
-        known = {one.reviewer_id for one in reviewers}
-        found: list[str] = []
-        for process in psutil.process_iter():
-            # Gone, or somebody else's.
-            with contextlib.suppress(psutil.Error, OSError):
-                words = " ".join(process.cmdline())
-                if process.environ().get(REENTRY_VARIABLE) in known or str(self._stage.folder) in words:
-                    found.append(words)
-        return found
-
-    async def _events(self, cursor: str) -> list[EventView]:
-        """The log behind a place in it, oldest first."""
-        page = await self._client.get_audit_log(cursor=cursor, limit=200)
-        return [*page.events, *(await self._events(page.cursor) if page.more else ())]
-
-    async def _until(self, what: str, condition: Callable[[list[ReviewerView]], bool]) -> None:
-        """Wait for something, and look again after every event."""
-        deadline = time.monotonic() + 60
-        cursor = (await self._client.get_audit_log(limit=1)).cursor
-        while not condition(await self._reviewers()):
-            if time.monotonic() > deadline:
-                raise SceneFailed(f"waited in vain until {what}")
-            # Not for longer: that a process begins is no event.
-            cursor = (await self._client.get_audit_log(cursor=cursor, wait=True, timeout_s=5)).cursor
-
-
-def _id_in(output: str) -> str:
-    return re.findall(r"\brv_[0-9a-z]+", output)[0]
+    stage.scene("A revision, and the gate")
+    await stage.stage_file(_PRICES, _PRICES_BETTER)
+    await stage.tandem("submit", "--revise", review_id, *_WAIT)
+    await stage.tandem("gate", "check")
+    await stage.git("commit", "--quiet", "--message", "Read prices from the form")
+    await stage.tandem("review", "close", review_id)
+    await stage.tandem("reviewers", "list")
+    await stage.tandem("down", "--data-dir", str(stage.data_dir))

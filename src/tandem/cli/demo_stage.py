@@ -25,7 +25,7 @@ from tandem.settings.config import USER_FILE
 PROJECT = "parcels"
 _PATIENCE_SECONDS = 90.0
 _REVISION = "2025-11-25"
-_STYLES = {"reviewer": "magenta", "gate": "yellow", "log": "blue", "codex": "green", "editor": "green"}
+_STYLES = {"reviewer": "magenta", "gate": "yellow", "log": "blue", "codex": "green"}
 _GIT = ("user.name=Demo", "user.email=demo@example.invalid", "commit.gpgSign=false", "core.autocrlf=false")
 
 

@@ -1712,9 +1712,9 @@ COMMANDS: dict[str, Command] = {
         hidden=True,
     ),
     "demo": Command(
-        "tandem.cli.demo:demo", "Watch agents play a review and hand-off cycles: a broker, a repository and MCP clients, all real and scratch.",
+        "tandem.cli.demo:demo", "Watch agents play a review and a hand-off cycle: a broker, a repository and MCP clients, all real and scratch.",
         Parameter("keep", "--keep", kind="flag", default=False, help="Keep the scratch folder."),
-        Parameter("only", "--only", choices=("review", "cycle"), help="Play the review alone, or the hand-off cycles; default: both."),
+        Parameter("only", "--only", choices=("review", "cycle"), help="Play the review alone, or the hand-off cycle; default: both."),
         Parameter("pool", "--pool", kind="flag", default=False, help="Play a reviewer pool instead, with a scripted program for a model."),
     ),
     "help": Command(
