@@ -39,7 +39,6 @@ _NOTHING_OPEN = "Nothing waits for anybody. To begin: {} in a repository, then {
     *inbox.TO_BEGIN
 )
 _REASONS_SHOWN = 3
-_NO_FAULTS = frozenset({"verdict", "cancelled"})
 _REMARKS = {
     "AuditPage": "Go on from here with --cursor {cursor}",
     "CycleCompleted": "{active_role} archives it.",
@@ -366,8 +365,7 @@ def _reviewers(reviewers: Sequence[contract.ReviewerView]) -> Iterator[Drawable]
     if not reviewers:
         yield Text("No reviewer has run yet; one is started when a proposal waits.", style="dim")
         return
-    columns = "reviewer!, project, state!, reviews now!, last output!, started!, done, approved, mean!, failed, cost"
-    yield listing(columns, map(_cells, reviewers))
+    yield parts.table("ReviewerView", reviewers)
     bad: dict[str, list[contract.ReviewerView]] = {}
     for one in reviewers:
         if one.end_reason and one.exit_code != 0:
@@ -377,29 +375,12 @@ def _reviewers(reviewers: Sequence[contract.ReviewerView]) -> Iterator[Drawable]
         yield plain(f"    {ended[0].end_reason}", "dim")
 
 
-def _does(one: contract.ReviewerView | answers.Holder) -> Text | None:
+def _does(one: answers.Holder) -> Text | None:
     """That it is silent, or waits for checks, and for how long; None for what needs no words."""
     if one.doing not in ("silent", "waits_for_checks"):
         return None
     words = f"{one.doing.replace('_', ' ')} for {ago(one.doing_since).removesuffix(' ago')}"
     return plain(words, "red" if one.doing == "silent" else "")
-
-
-def _cells(one: contract.ReviewerView) -> tuple[Cell, ...]:
-    name = Text.assemble((one.name, "bold"), (one.reviewer_id.removeprefix(one.name), "dim"))
-    why = f" ({one.drain_reason})" if one.state == "draining" and one.drain_reason else ""
-    work = "" if one.ended_at is not None else "(is started)" if one.pid is None else one.review_id or "(idle)"
-    failed = {kind: count for kind, count in one.outcomes.items() if kind not in _NO_FAULTS}
-    spent = [f"{one.cost_usd:.2f} USD"] if one.cost_usd else []
-    if tokens := one.tokens_in + one.tokens_out:
-        spent.append(f"{tokens:,} tokens")
-    return (
-        *(name, one.project, (_does(one) or state(one.state)).append(why), work, ago(one.last_output_at) or "–"),
-        *(ago(one.spawned_at), str(one.reviews_completed)),
-        "–" if one.approval_rate is None else worded("percent", one.approval_rate),
-        "–" if one.mean_review_seconds is None else worded("duration", one.mean_review_seconds),
-        *(worded("counts", failed) or "–", ", ".join(spent) or "–"),
-    )
 
 
 def finding_place(one: FindingView) -> str:

@@ -38,6 +38,8 @@ COLUMNS = {
     "CycleRow": "cycle_id feature phase active_role handoffs workflow project created_at archived_at",
     "WorkflowView": "name roles mode",
     "HandoffView": "number producer phase target next_phase status written_at advanced_at review_id round",
+    "ReviewerView": "reviewer_id project state drain_reason review_id doing last_output_at spawned_at reviews_completed"
+    " approval_rate mean_review_seconds outcomes cost_usd",
     "SettingView": "name value origin ignored",
     "Tally": "submitted revised approved changes_requested rejected comments withdrawn approval_rate mean_rounds"
     " mean_seconds_to_claim mean_seconds_to_verdict cost_usd cost_per_verdict_usd",
