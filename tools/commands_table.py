@@ -34,7 +34,6 @@ from tandem.server.catalogue import REGISTRY
 FILE = Path(__file__).resolve().parent.parent / "src" / "tandem" / "cli" / "table.py"
 FOR_PROGRAMS = frozenset(
     {
-        "check_counter_patch",
         "create_login",
         "create_review",
         "draft_counter_patch",

@@ -171,7 +171,6 @@ def test_edits_have_to_go_with_the_round_and_with_each_other(shop: Desk):
     sent = edits(("b.txt", "x\n"))
     wrong: list[dict[str, Any]] = [
         {"review_id": diff},
-        {"review_id": diff, "text": "x"},
         {"review_id": diff, "text": "x", "edits": sent},
         {"review_id": diff, "edits": []},
         {"review_id": diff, "edits": [*sent, *sent]},
@@ -195,7 +194,7 @@ def test_a_round_that_is_over_is_refused(shop: Desk):
         "STALE_ROUND", "draft_counter_patch", review_id=review, round=1, edits=edits(("b.txt", "x\n"))
     )
     assert (details["expected"], details["actual"]) == (2, 1)
-    shop.refused("STALE_ROUND", "check_counter_patch", review_id=review, round=1, counter_patch=edited())
+    shop.refused("STALE_ROUND", "draft_counter_patch", review_id=review, round=1, text=edited())
     made = shop.do("draft_counter_patch", review_id=review, round=2, edits=edits(("b.txt", "x\n")))
     assert (made["round"], "+best" in made["counter_patch"]) == (2, True)
 
@@ -221,7 +220,7 @@ def test_a_check_says_what_a_verdict_is_told(shop: Desk):
     review = shop.put_up_claimed(diff=edited())
     for name, body in BODIES.items():
         with shop.unchanged(review):
-            checked = shop.do("check_counter_patch", review_id=review, counter_patch=body)
+            checked = shop.do("draft_counter_patch", review_id=review, text=body)
         sent = {"review_id": review, "verdict": "comment", "reason": WHY, "reviewer_id": REVIEWER}
         told = shop.call("submit_verdict", **sent, counter_patch=body)
         assert checked["applies"] is told["ok"], name
@@ -229,6 +228,8 @@ def test_a_check_says_what_a_verdict_is_told(shop: Desk):
             pending = shop.do("get_proposal", review_id=review)["counter_patch"]
             assert (checked["digest"], checked["affected_files"]) == (pending["digest"], pending["affected_files"])
             assert checked["problem"] is None
+            assert checked["interdiff"] == pending["interdiff"]
+            assert ("+best" in pending["interdiff"]) is (name == "whole")
         else:
             assert told["error"]["code"] == "INVALID_DIFF"
             assert (checked["digest"], checked["affected_files"]) == (None, [])
@@ -241,7 +242,7 @@ def test_a_draft_that_git_does_not_take_is_a_draft_all_the_same(shop: Desk):
     assert (made["applies"], made["digest"]) == (False, None)
     assert "b.txt" in made["problem"]
     assert "+++ b/b.txt/below.txt" in made["counter_patch"]
-    again = shop.do("check_counter_patch", review_id=review, counter_patch=made["counter_patch"])
+    again = shop.do("draft_counter_patch", review_id=review, text=made["counter_patch"])
     assert again["problem"] == made["problem"]
 
 
@@ -255,17 +256,17 @@ def test_texts(shop: Desk, repo: Sandbox):
     # HEAD may have a folder there by now.
     repo.write("plan.md/x", "x\n")
     repo.commit()
-    late = shop.do("check_counter_patch", review_id=review, counter_patch=text)
+    late = shop.do("draft_counter_patch", review_id=review, text=text)
     assert (late["applies"], "folder" in late["problem"]) == (False, True)
 
 
 def test_a_label_project_knows_no_files_but_checks(desk: Desk):
     review = desk.put_up(diff=edited())
     desk.refused("NOT_FOUND", "draft_counter_patch", review_id=review, edits=edits(("a.txt", "x\n")))
-    checked = desk.do("check_counter_patch", review_id=review, counter_patch=edited("b.txt"))
-    assert (checked["applies"], checked["digest"]) == (True, None)
+    checked = desk.do("draft_counter_patch", review_id=review, text=edited("b.txt"))
+    assert (checked["applies"], checked["digest"], checked["interdiff"]) == (True, None, None)
     assert [file["path"] for file in checked["affected_files"]] == ["b.txt"]
-    assert not desk.do("check_counter_patch", review_id=review, counter_patch="nonsense")["applies"]
+    assert not desk.do("draft_counter_patch", review_id=review, text="nonsense")["applies"]
     text = desk.put_up(description="Words.")
     made = desk.do("draft_counter_patch", review_id=text, text="Better words.")
     assert (made["applies"], made["counter_patch"]) == (True, "Better words.")
@@ -274,7 +275,6 @@ def test_a_label_project_knows_no_files_but_checks(desk: Desk):
 def test_sizes_are_those_of_a_verdict(desk: Desk, shop: Desk):
     text = desk.put_up(description="Words.")
     desk.refused("TOO_LARGE", "draft_counter_patch", review_id=text, text="x" * 256_001)
-    desk.refused("TOO_LARGE", "check_counter_patch", review_id=text, counter_patch="x" * 256_001)
     review = shop.put_up(diff=edited())
     large = edits(("large.txt", "0123456\n" * 700_000))
     details = shop.refused("TOO_LARGE", "draft_counter_patch", review_id=review, edits=large)
@@ -286,7 +286,7 @@ def test_a_handoff_takes_nothing_but_a_payload(writers: Team):
     sent = writers.handing("writer", "editor")
     review = writers.do("handoff_write", **sent)["review_id"]
     for body in ("not JSON", "{}", json.dumps({**sent["payload"], "producer": "editor"})):
-        checked = writers.do("check_counter_patch", review_id=review, counter_patch=body)
+        checked = writers.do("draft_counter_patch", review_id=review, text=body)
         assert not checked["applies"]
         writers.claim(review)
         refused = {"review_id": review, "verdict": "comment", "reason": WHY, "reviewer_id": REVIEWER}

@@ -929,19 +929,8 @@ class Operations(ABC):
         edits: list[reviews_page_contract.FileEdit] | None = None,
         text: str | None = None,
     ) -> reviews_page_contract.CounterPatchDraft:
-        """Create a counter-patch from edits to a round's files, or from a text; nothing is submitted or stored."""
+        """Create a counter-patch, or try one, without sending it: whether submit_verdict would accept it."""
         return await self._operate("draft_counter_patch", locals())
-
-    async def check_counter_patch(
-        self,
-        review_id: str,
-        *,
-        counter_patch: str,
-        project: str | None = None,
-        round: int | None = None,
-    ) -> reviews_page_contract.CounterPatchCheck:
-        """Whether submit_verdict would accept a counter-patch; nothing is submitted or stored."""
-        return await self._operate("check_counter_patch", locals())
 
     async def search_reviews(
         self,

@@ -193,6 +193,9 @@ class CounterPatchView:
     digest: Digest | None
     created_at: CreatedAt
     reason: Annotated[str | None, Field(description="Why, in words.")] = None
+    interdiff: Annotated[
+        str | None, Field(description="Its changes to the round; null for a text, and where git cannot tell.")
+    ] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

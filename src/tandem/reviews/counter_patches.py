@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from tandem.contract import answer
@@ -24,7 +24,7 @@ from tandem.reviews.claim_rules import (
 )
 from tandem.reviews.claims import clear_failures
 from tandem.reviews.context import Services
-from tandem.reviews.page_contract import CheckCounterPatch, CounterPatchCheck, CounterPatchDraft, DraftCounterPatch
+from tandem.reviews.page_contract import CounterPatchDraft, DraftCounterPatch, FileEdit
 from tandem.reviews.queries import RoundContent
 from tandem.reviews.requests import AcceptCounterPatch, RejectCounterPatch
 from tandem.reviews.rounds import CounterPatch, Round, Verdict, disagreement, next_round, record_speaker, with_turn
@@ -278,7 +278,7 @@ def _accepted_round(unit: Unit, replaced: Round, patch: CounterPatch, facts: con
 
 
 async def draft_counter_patch(services: Services, _caller: Caller, request: DraftCounterPatch) -> CounterPatchDraft:
-    """The counter-patch that comes of edits to what a round leaves, and whether a verdict could carry it.
+    """The counter-patch that comes of edits to what a round leaves, or a whole one, and whether a verdict takes it.
 
     Raises:
         NotFound: There is no such review, or nowhere to read its files from.
@@ -286,66 +286,39 @@ async def draft_counter_patch(services: Services, _caller: Caller, request: Draf
         InvalidInput: The edits do not fit the round, or touch a file that is no text.
         TooLarge: Something is over a limit.
     """
-    found = await _found(services, request)
-    if found.diff is None:
-        body = _text(services, request)
-    else:
-        body = await _diff(services, found, request)
-    if not body:
-        problem = "With these edits nothing is left of the change; to say so, request changes or reject it."
-        judged = CounterPatchCheck(request.review_id, found.round.round, (), None, applies=False, problem=problem)
-    else:
-        judged = await _judged(services, found, request.project, body)
-    return answer.shown(CounterPatchDraft, judged, counter_patch=body)
-
-
-async def check_counter_patch(services: Services, _caller: Caller, request: CheckCounterPatch) -> CounterPatchCheck:
-    """Whether a verdict could carry a counter-patch.
-
-    Raises:
-        NotFound: There is no such review.
-        StaleRound: The round is no longer the current one.
-        TooLarge: It is over the limit.
-    """
-    return await _judged(services, await _found(services, request), request.project, request.counter_patch)
-
-
-async def _found(services: Services, request: DraftCounterPatch | CheckCounterPatch) -> RoundContent:
-    def look(unit: Unit) -> RoundContent:
-        found = reviews.get_content(unit, request.review_id, request.project)
-        check_round(found.review, request.round or found.review.round)
-        return found
-
-    return await services.store.read(look)
-
-
-def _text(services: Services, request: DraftCounterPatch) -> str:
-    if request.text is None or request.edits is not None:
-        raise InvalidInput("The round is a text: send all of it as text, and no edits.", field="text")
-    contents.check_text(services, "text", request.text)
-    return request.text
-
-
-async def _diff(services: Services, found: RoundContent, request: DraftCounterPatch) -> str:
-    if request.edits is None or request.text is not None:
-        raise InvalidInput("The round is a diff: send edits to its files, and no text.", field="edits")
-    edits = {edit.path: edit.content for edit in request.edits}
-    if len(edits) != len(request.edits):
-        raise InvalidInput("A path is edited twice; send each file once, as it should be.", field="edits")
-    async with round_files.readable(services, found) as (repository, patch), services.validations:
-        return await asyncio.to_thread(repository.diff_with_edits, patch, edits)
-
-
-async def _judged(services: Services, found: RoundContent, project: str | None, body: str) -> CounterPatchCheck:
-    """What a verdict says of it: the same code, without a verdict."""
+    found = await services.store.read(lambda unit: _found(unit, request))
+    is_text = found.diff is None
+    if (request.text is None) == (request.edits is None) or (is_text and request.text is None):
+        told = "a text: send all of it as text" if is_text else "a diff: send edits to its files, or a diff as text"
+        raise InvalidInput(f"The round is {told}; not both.", field="text" if is_text else "edits")
+    body = request.text if request.text is not None else await _diff(services, found, request.edits or [])
+    if is_text:
+        contents.check_text(services, "text", body)
+    stated = {"review_id": found.review.id, "round": found.round.round, "counter_patch": body}
 
     def still(_unit: Unit, review: Review) -> None:
         check_round(review, found.round.round)
 
-    facts, problem = contents.Content(""), None
+    facts, changes, problem = contents.Content(""), None, None
     try:
-        facts = await facts_of(services, found.review.id, project, body, still)
+        facts = await facts_of(services, found.review.id, request.project, body, still)
+        changes = await round_files.changes_to(services, found, None if is_text else body)
     except (InvalidDiff, InvalidInput, SchemaInvalid) as error:
         problem = error.message
-    place = {"review_id": found.review.id, "round": found.round.round}
-    return answer.shown(CounterPatchCheck, facts, **place, applies=problem is None, problem=problem)
+    if not body:
+        problem = "With these edits nothing is left of the change; to say so, request changes or reject it."
+    return answer.shown(CounterPatchDraft, facts, **stated, interdiff=changes, applies=problem is None, problem=problem)
+
+
+def _found(unit: Unit, request: DraftCounterPatch) -> RoundContent:
+    found = reviews.get_content(unit, request.review_id, request.project)
+    check_round(found.review, request.round or found.review.round)
+    return found
+
+
+async def _diff(services: Services, found: RoundContent, asked: Sequence[FileEdit]) -> str:
+    edits = {edit.path: edit.content for edit in asked}
+    if len(edits) != len(asked):
+        raise InvalidInput("A path is edited twice; send each file once, as it should be.", field="edits")
+    async with round_files.readable(services, found) as (repository, patch), services.validations:
+        return await asyncio.to_thread(repository.diff_with_edits, patch, edits)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from base64 import b64encode
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from typing import Final, Literal, TypeVar
 
 from tandem.contract.caller import Caller
@@ -129,6 +130,15 @@ async def interdiff(services: Services, earlier: Round, later: RoundContent) -> 
         return await asyncio.to_thread(text_diff, diff, later.diff or "", "diff")
     path, before = current.path or "description", earlier.path or "description"
     return await asyncio.to_thread(text_diff, description, later.text or "", path, before)
+
+
+async def changes_to(services: Services, found: RoundContent, diff: str | None) -> str | None:
+    """What a counter-patch changes of a round; None for a text, and where git cannot tell."""
+    if diff is None or not found.round.validated:
+        return None
+    with suppress(TandemError):
+        return await interdiff(services, found.round, replace(found, diff=diff))
+    return None
 
 
 async def get_base_files(services: Services, _caller: Caller, request: GetBaseFiles) -> BaseFiles:

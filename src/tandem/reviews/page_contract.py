@@ -45,7 +45,6 @@ _MOST_EDITS = 500
 
 _LineNumber = Annotated[int, Field(ge=1, le=_LARGEST_LINE)]
 AnyRound = Annotated[RoundNumber | None, Field(description="Default: the current round.")]
-CurrentRound = Annotated[RoundNumber | None, Field(description="The intended round; refused if there is a newer one.")]
 
 
 class GetRoundFile(ProjectRequest):
@@ -81,27 +80,21 @@ class FileEdit(Request):
 
 
 class DraftCounterPatch(ProjectRequest):
-    """Create a counter-patch from edits to a round's files, or from a text; nothing is submitted or stored."""
+    """Create a counter-patch, or try one, without sending it: whether submit_verdict would accept it."""
 
     refusals: ClassVar[Refusals] = (NotFound, StaleRound)
 
     review_id: ReviewId
-    round: CurrentRound = None
+    round: Annotated[RoundNumber | None, Field(description="The intended round; refused if there is a newer one.")] = (
+        None
+    )
     edits: Annotated[
         list[FileEdit] | None,
-        Field(min_length=1, max_length=_MOST_EDITS, description="For a diff: the files to change."),
+        Field(min_length=1, max_length=_MOST_EDITS, description="The files to change of a round that is a diff."),
     ] = None
-    text: Annotated[FullText | None, Field(description="For a text: all of it.")] = None
-
-
-class CheckCounterPatch(ProjectRequest):
-    """Whether submit_verdict would accept a counter-patch; nothing is submitted or stored."""
-
-    refusals: ClassVar[Refusals] = (NotFound, StaleRound)
-
-    review_id: ReviewId
-    counter_patch: Annotated[Text, Field(description="Full replacement of the round's diff or text.")]
-    round: CurrentRound = None
+    text: Annotated[
+        Text | None, Field(description="In place of edits: the full replacement of the round's diff or text.")
+    ] = None
 
 
 _TEXT_LENGTH = 500
@@ -191,8 +184,8 @@ class RoundFile:
 
 
 @dataclass(frozen=True, slots=True)
-class CounterPatchCheck:
-    """What a verdict with this counter-patch would be told, without giving one."""
+class CounterPatchDraft:
+    """A counter-patch, and what a verdict with it would be told."""
 
     review_id: answer.ReviewId
     round: Annotated[int, Field(description="The round that it would replace.")]
@@ -202,12 +195,9 @@ class CounterPatchCheck:
     digest: Annotated[str | None, Field(description="What an approval would be bound to; null if not validated.")]
     applies: Annotated[bool, Field(description="Whether `submit_verdict` would take it.")]
     problem: Annotated[str | None, Field(description="Why it would not.")]
-
-
-@dataclass(frozen=True, slots=True)
-class CounterPatchDraft(CounterPatchCheck):
-    """A counter-patch made from edits, and what a verdict with it would be told."""
-
+    interdiff: Annotated[
+        str | None, Field(description="Its changes to the round; null for a text, and where git cannot tell.")
+    ]
     counter_patch: Annotated[
         str,
         Field(
@@ -406,7 +396,6 @@ class DraftsDiscarded:
 OPERATIONS: Final = (
     Unlisted("get_round_file", "review", "file", GetRoundFile, RoundFile, ALL, READ),
     Unlisted("draft_counter_patch", "review patch", "draft", DraftCounterPatch, CounterPatchDraft, ALL, READ),
-    Unlisted("check_counter_patch", "review patch", "check", CheckCounterPatch, CounterPatchCheck, ALL, READ),
     Unlisted("search_reviews", "review", "search", SearchReviews, SearchPage, OPERATOR, READ),
     Unlisted("mark_viewed", "review", "mark", MarkViewed, ViewedFiles, OPERATOR, REPEATABLE_WRITE),
     Unlisted("list_viewed", "review", "viewed", ListViewed, ViewedFiles, OPERATOR, READ),

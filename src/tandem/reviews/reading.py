@@ -44,7 +44,6 @@ from tandem.store.context import look_or_wait, transact
 from tandem.store.event import EventKind
 from tandem.store.waits import topic
 
-Since = tuple[Round, RoundContent] | None
 """The rounds whose results to compare, the earlier one first; None for no comparison."""
 
 
@@ -160,8 +159,8 @@ async def get_proposal(services: Services, _caller: Caller, request: GetProposal
         NotFound: There is no such review or round.
         InvalidInput: The earlier round is not earlier.
     """
-    _, shown, since, ground = await services.store.read(lambda unit: _content(unit, services, request))
-    return await _completed(services, request.files, shown, since, ground)
+    content, shown, since = await services.store.read(lambda unit: _content(unit, services, request))
+    return await _completed(services, request.files, shown, content, since)
 
 
 async def get_review(services: Services, caller: Caller, request: GetReview) -> FullReview:
@@ -172,9 +171,10 @@ async def get_review(services: Services, caller: Caller, request: GetReview) -> 
         InvalidInput: The earlier round is not earlier.
     """
 
-    def work(unit: Unit) -> tuple[FullReview, findings.Known, Since, str | None]:
+    def work(unit: Unit) -> tuple[FullReview, findings.Known, RoundContent, Round | None]:
         newest = services.waits.newest(unit)
-        known, shown, since, ground = _content(unit, services, request)
+        content, shown, since = _content(unit, services, request)
+        known = content.review
         review = seen_by(known, None, request.person)
         listed = reviews.list_verdicts(unit, review.id)
         verdicts, decisions = dict(listed), dict(one for one in listed if one[1] != "comment")
@@ -194,15 +194,15 @@ async def get_review(services: Services, caller: Caller, request: GetReview) -> 
             holder=services.pool.holder(unit, review),
             cursor=services.waits.cursor(newest),
         )
-        return full, findings.of_review(unit, services, known), since, ground
+        return full, findings.of_review(unit, services, known), content, since
 
-    full, known, since, ground = await services.store.read(work)
+    full, known, content, since = await services.store.read(work)
     shown = full.proposal
     return replace(
         full,
         status=await _by_now(services, full.status),
         findings=await findings.shown(services, known, shown.round),
-        proposal=await _completed(services, request.files, shown, since, ground),
+        proposal=await _completed(services, request.files, shown, content, since),
         checks=await checks.as_of_now(services, shown.project, full.checks),
     )
 
@@ -220,8 +220,8 @@ def _own(unit: Unit, services: Services, caller: Caller, review: Review, person:
     return tuple(action for action, is_allowed in may.items() if is_allowed)
 
 
-def _content(unit: Unit, services: Services, request: GetProposal) -> tuple[Review, Proposal, Since, str | None]:
-    """A review, a round's content, the rounds to compare, if any, and the round's ground."""
+def _content(unit: Unit, services: Services, request: GetProposal) -> tuple[RoundContent, Proposal, Round | None]:
+    """A round, its content as it is answered, and the round that it is compared with, if any."""
     content = reviews.get_content(unit, request.review_id, request.project, request.round)
     review, current = content.review, content.round
     since = request.since_round
@@ -230,18 +230,21 @@ def _content(unit: Unit, services: Services, request: GetProposal) -> tuple[Revi
             f"since_round must be before round {current.round}.", field="since_round", expected=current.round
         )
     earlier = reviews.get_round(unit, review.id, since) if since is not None else None
-    compared = None if earlier is None else (earlier, content)
-    return review, views.proposal(unit, services, content), compared, current.ground
+    return content, views.proposal(unit, services, content), earlier
 
 
 async def _completed(
-    services: Services, files: list[str] | None, shown: Proposal, since: Since, ground: str | None
+    services: Services, files: list[str] | None, shown: Proposal, content: RoundContent, since: Round | None
 ) -> Proposal:
-    """The content with its ground as of now and its interdiff; of its diff only the named files, if any are."""
+    """The content with its ground as of now and its interdiffs; of its diff only the named files, if any are."""
     if shown.ground is not None:
-        shown = replace(shown, ground=await grounds.as_of_now(services, shown.project, shown.ground, ground))
+        ground = await grounds.as_of_now(services, shown.project, shown.ground, content.round.ground)
+        shown = replace(shown, ground=ground)
     if since is not None:
-        shown = replace(shown, interdiff=await round_files.interdiff(services, *since))
+        shown = replace(shown, interdiff=await round_files.interdiff(services, since, content))
+    if (patch := shown.counter_patch) is not None and patch.round == shown.round:
+        changes = await round_files.changes_to(services, content, patch.diff)
+        shown = replace(shown, counter_patch=replace(patch, interdiff=changes))
     if files is not None and shown.diff is not None:
         moved = [one.old_path for one in shown.affected_files if one.path in files and one.old_path]
         part = await asyncio.to_thread(only_files, shown.diff, [*files, *moved]) if files else ""

@@ -155,15 +155,16 @@ class Acts:
         """What somebody wrote, as HTML; as it was written, when the page has taken long enough."""
         return markdown(text, heading=4) if self.time.left() else as_written(text)
 
-    def patch(self, diff: str, number: int, name: str) -> list[FileView]:
-        """What a counter-patch changes of its round; all of it, where that is not the round that is shown.
+    def patch(self, entry: DiscussionEntry, name: str) -> list[FileView]:
+        """What a counter-patch changes of its round while it is pending there; else all of it.
 
         Args:
-            diff: The counter-patch.
-            number: The round that it was offered on.
+            entry: The counter-patch.
             name: What its anchors begin with; they must not be those of the change on the same page.
         """
-        return patch_views(diff, self.view.proposal.diff if number == self.view.round else None, name)
+        pending = self.view.counter_patch
+        changes = pending.interdiff if pending is not None and pending.id == entry.id else None
+        return patch_views((entry.diff or "") if changes is None else changes, name)
 
     def remarks(self) -> list[Remark]:
         """The remarks beside Approve."""

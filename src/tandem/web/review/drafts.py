@@ -71,6 +71,7 @@ class DraftResult:
         files: Its changes to the round.
         document: The same for a text.
         counter_patch: What would be sent.
+        is_whole: Whether the files are all of it, as its changes to the round are not known.
     """
 
     applies: bool | None = None
@@ -78,6 +79,7 @@ class DraftResult:
     files: list[FileView] = field(default_factory=list[FileView])
     document: DocumentDiff | None = None
     counter_patch: str = ""
+    is_whole: bool = False
 
 
 async def show(request: PageRequest) -> PageResponse:
@@ -176,22 +178,20 @@ async def _send(request: PageRequest, view: ReviewView, draft: Draft, verdict: s
 
 async def _result(request: PageRequest, view: ReviewView, draft: Draft) -> DraftResult:
     """The answer to a verdict with the draft, and its changes to the round."""
-    operation = "check_counter_patch" if draft.mode == "patch" else "draft_counter_patch"
     edits = [file.edit() for file in draft.files if file.changed]
-    given = {"patch": {"counter_patch": draft.text}, "text": {"text": draft.text}, "files": {"edits": edits}}[
-        draft.mode
-    ]
+    given = {"edits": edits} if draft.mode == "files" else {"text": draft.text}
     if draft.mode == "files" and not edits:
         return DraftResult(problem="Nothing is changed yet.")
     number = request.number("on_round")
-    found: CounterPatchDraft = await request.call(operation, review_id=view.review_id, round=number, **given)
-    # A whole diff is only judged, and stays as it is.
-    patch = draft.text if draft.mode == "patch" else found.counter_patch
-    made = DraftResult(found.applies, found.problem or "", counter_patch=patch)
+    asked = {"review_id": view.review_id, "round": number, **given}
+    found: CounterPatchDraft = await request.call("draft_counter_patch", **asked)
+    patch = found.counter_patch
+    made = DraftResult(found.applies, found.problem or "", counter_patch=patch, is_whole=found.interdiff is None)
     if draft.mode == "text":
         before = view.proposal.description or ""
-        return replace(made, document=await in_worker(compare, before, patch, heading=4))
-    return replace(made, files=await in_worker(patch_views, patch, view.proposal.diff, "draft"))
+        return replace(made, document=await in_worker(compare, before, patch, heading=4), is_whole=False)
+    changes = patch if found.interdiff is None else found.interdiff
+    return replace(made, files=await in_worker(patch_views, changes, "draft"))
 
 
 def _typed(request: PageRequest) -> dict[str, str]:
