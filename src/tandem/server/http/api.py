@@ -135,54 +135,6 @@ def _with_key(arguments: Any, operation: Operation, key: bytes | None) -> Any:
         raise InvalidInput("The header Idempotency-Key must be UTF-8.", field="Idempotency-Key") from None
 
 
-_SAMPLES = {
-    "review_id": "rv_4k2m8q0x7c1d5n3p",
-    "token_id": "tok_1m824bnajk7cjb5vw7",
-    "webhook_id": "whk_1m824bnajk7cjb5vw7",
-    "url": "https://ci.example.com/tandem",
-    "counter_patch_id": "cp_4k2m8q0x7c1d5n3p",
-    "reviewer_id": "reviewer-1",
-    "intent": "Refuse empty names when a project is registered",
-    "agent_type": "claude-code",
-    "body": "Is an empty list meant to pass here?",
-    "project": "shop",
-    "name": "shop",
-    "root": "/home/me/shop",
-    "path": "src/shop/names.py",
-    "secret": "a-supervisors-own-drawn-at-random-x7Kq",
-}
-_COMMIT_ID = r"^[0-9a-f]{40}([0-9a-f]{24})?$"
-_BY_PATTERN = {_COMMIT_ID: "9d2f0c4b7e1a6853f2c9d0b4a7e8135c6f0b2d94"}
-_BY_TYPE: dict[str, Any] = {"integer": 1, "number": 1.0, "boolean": True, "object": {}, "array": []}
-
-
-def example_of(schema: dict[str, Any], definitions: dict[str, Any], name: str = "") -> Any:
-    """A value that the schema accepts: required fields only.
-
-    Args:
-        schema: A JSON Schema as pydantic makes them.
-        definitions: What its references name.
-        name: The field's name, for a telling sample.
-    """
-    match schema:
-        case {"$ref": reference}:
-            example = example_of(definitions[reference.rpartition("/")[2]], definitions, name)
-        case {"const": value} | {"enum": [value, *_]}:
-            example = value
-        case {"anyOf": [first, *_]}:
-            example = example_of(first, definitions, name)
-        case {"properties": properties}:
-            example = {key: example_of(properties[key], definitions, key) for key in schema.get("required", ())}
-        case {"type": "string"}:
-            stated = _BY_PATTERN.get(schema.get("pattern", ""))
-            example = stated or _SAMPLES.get(name, name.replace("_", "-") or "text")
-        case {"type": "array", "minItems": least, "items": items} if least:
-            example = [example_of(items, definitions, name)]
-        case _:
-            example = _BY_TYPE.get(schema.get("type", ""), {})
-    return example
-
-
 _REFERENCE = "#/components/schemas/{model}"
 _JSON = "application/json"
 _SKELETON = Path(__file__).with_name("openapi.json")
@@ -222,9 +174,7 @@ def openapi_of(registry: Registry, version: str) -> dict[str, Any]:
     document["info"]["version"] = version
     document["tags"] = [{"name": noun} for noun in sorted({operation.noun for operation in operations})]
     document["paths"] |= {
-        PREFIX + one.name: {
-            "post": _post(one, schemas[one.name, "validation"], schemas[one.name, "serialization"], definitions)
-        }
+        PREFIX + one.name: {"post": _post(one, schemas[one.name, "validation"], schemas[one.name, "serialization"])}
         for one in operations
     }
     lines = [f"- `{code}` ({error.status}): {_summary(error)}" for code, error in errors.items()]
@@ -242,13 +192,10 @@ def openapi_of(registry: Registry, version: str) -> dict[str, Any]:
     return document
 
 
-def _post(
-    operation: Operation, request: dict[str, Any], answer: dict[str, Any], definitions: dict[str, Any]
-) -> dict[str, Any]:
+def _post(operation: Operation, request: dict[str, Any], answer: dict[str, Any]) -> dict[str, Any]:
     parameters = ["Project", "Agent"]
     if "idempotency_key" in operation.request.model_fields:
         parameters.append("IdempotencyKey")
-    example = example_of(request, definitions)
     done = {"type": "object", "required": ["ok", "data"], "properties": {"ok": {"const": True}, "data": answer}}
     return {
         "operationId": operation.name,
@@ -257,7 +204,7 @@ def _post(
         "tags": [operation.noun],
         "x-tandem-roles": sorted(operation.roles),
         "parameters": [{"$ref": f"#/components/parameters/{name}"} for name in parameters],
-        "requestBody": {"required": True, "content": {_JSON: {"schema": request, "example": example}}},
+        "requestBody": {"required": True, "content": {_JSON: {"schema": request}}},
         "responses": {
             "200": {"description": "It was done.", "content": {_JSON: {"schema": done}}},
             "4XX": {"$ref": "#/components/responses/Refused"},
