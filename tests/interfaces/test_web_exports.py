@@ -18,7 +18,6 @@ from tandem.git.changes import AffectedFile
 from tandem.reviews.answers import DiscussionEntry, EventView, Proposal
 from tandem.reviews.finding_contract import GivenFinding, view
 from tandem.reviews.finding_rules import Finding
-from tandem.web.diffs.markdown import laid_out_together
 from tandem.web.exports import file_name, markdown, page, patch
 from tests.git.sandbox import new_file
 from tests.interfaces.diff_pages import FORBIDDEN, HIDDEN, HOSTILE, VOID, read
@@ -158,16 +157,6 @@ def test_p12_a_page_of_very_many_files_has_a_limit_and_says_what_it_leaves_out()
     listed = html.count('<details class="file"')
     assert 2_000 < listed < files
     assert f"{files - listed:,} more files follow: the patch has them" in html
-
-
-def test_p12_prose_that_takes_too_long_to_look_through_is_a_block_of_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of many long messages, each with signs of Markdown, the first ones are laid out."""
-    monkeypatch.setattr("tandem.web.diffs.markdown._SECONDS_TOGETHER", 0.1)
-    text = "- *a* [b](c) `d` <e\n" * 700
-    with laid_out_together():
-        exported = markdown(proposal(), [entry(body=text)] * 400, TIMELINE)
-    assert "> - *a*" in exported
-    assert "```markdown\n- *a*" in exported
 
 
 def test_p9_both_exports_say_what_git_did_that_the_diff_did_not_say() -> None:

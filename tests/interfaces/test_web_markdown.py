@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tandem.core.texts import LONGEST_MARKDOWN
 from tandem.web.diffs.documents import DocumentDiff, compare
-from tandem.web.diffs.markdown import markdown
+from tandem.web.diffs.markdown import laid_out_together, markdown
 from tests.interfaces.diff_pages import HOSTILE, Element, assert_harmless, read, rendered
 
 
@@ -345,3 +345,12 @@ def test_comparing_is_bounded() -> None:
         started = time.thread_time()
         assert compare(before, after).stretches
         assert time.thread_time() - started < 20
+
+
+def test_p12_of_many_long_texts_of_one_page_the_first_ones_are_laid_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tandem.web.diffs.markdown._SECONDS_TOGETHER", 0.1)
+    with laid_out_together():
+        first, *_, last = [markdown(f"{at}\n\n" + "- *a* [b](c) `d`\n" * 700) for at in range(400)]
+    assert "<em>a</em>" in first
+    assert "<em>a</em>" not in last
+    assert "- *a* [b](c)" in last

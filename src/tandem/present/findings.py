@@ -230,9 +230,9 @@ def _markdown(findings: Sequence[Finding]) -> str:
         files.setdefault(_place(one)[0], []).append(one)
     parts = ["# Findings" if findings else "No findings."]
     for file, there in files.items():
-        parts.append(f"## {_words(file or 'The whole change')}")
+        parts.append(f"## {words(file or 'The whole change')}")
         for group in together(there):
-            parts += [f"### {_words(met(group))}"] if len(group) > 1 else []
+            parts += [f"### {words(met(group))}"] if len(group) > 1 else []
             for one in group:
                 parts += _told(one, "####" if len(group) > 1 else "###")
     return "\n\n".join(parts) + "\n"
@@ -243,22 +243,23 @@ def _told(finding: Finding, level: str) -> list[str]:
     about = [finding.get("category"), f"by {finding['author']}", f"round {finding['round']}", finding["review_id"]]
     parts = [
         f"{level} {head}: {_standing(finding)}",
-        " · ".join(_words(one) for one in (finding["finding_id"], *about) if one),
-        _prose(finding["claim"]),
+        " · ".join(words(one) for one in (finding["finding_id"], *about) if one),
+        prose(finding["claim"]),
     ]
     for name, title in (("failure", "How it fails:"), ("answer", "Answer:"), ("settled_reason", "Settled:")):
         if finding.get(name):
-            parts += [title, _prose(finding[name])]
+            parts += [title, prose(finding[name])]
     if finding.get("suggestion") is not None:
         parts += ["Suggestion:", fence(visible(finding["suggestion"]))]
     return parts
 
 
-def _words(text: str) -> str:
+def words(text: str) -> str:
+    """A text as one line without meaning for Markdown."""
     return escaped(visible_line(" ".join(text.split())))
 
 
-def _prose(text: str) -> str:
+def prose(text: str) -> str:
+    """A text in a quotation; in a fence where HTML in it would reach beyond that."""
     readable = visible(text.replace("\r\n", "\n")).strip("\n")
-    # HTML would reach beyond a quotation.
     return fence(readable, "markdown") if "<" in readable else quoted(readable)

@@ -18,20 +18,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 from jinja2 import Template
-from markdown_it import MarkdownIt
 from markupsafe import Markup
 from starlette.responses import Response
 
-from tandem.core.texts import escaped, fence, is_too_much_markdown, quoted
+from tandem.core.texts import fence
 from tandem.errors import InvalidInput, NotFound
 from tandem.git.changes import origins_of
 from tandem.present.facts import details, given
 from tandem.present.facts import facts as answer_facts
-from tandem.present.findings import BEFORE
+from tandem.present.findings import BEFORE, prose, words
 from tandem.reviews.answers import DiscussionEntry, EventView, Proposal
 from tandem.reviews.finding_contract import FindingView
-from tandem.web.diffs.code import spelled
-from tandem.web.diffs.markdown import parsed_by, watched
 from tandem.web.diffs.syntax import Budget
 from tandem.web.diffs.views import FileView, outline, views
 from tandem.web.page import PageRequest, PageRoute, in_worker
@@ -121,9 +118,6 @@ def happened(event: EventView) -> tuple[str, str, str, str]:
     return event.at, event.actor, what, "; ".join(f"{one.label} {one.words}" for one in details(event.data))
 
 
-_parser = watched(MarkdownIt("commonmark").enable("table"))
-
-
 def markdown(
     proposal: Proposal,
     entries: Sequence[DiscussionEntry],
@@ -139,8 +133,8 @@ def markdown(
         entries=_told(entries, findings),
         cut=_cut(proposal, entries, findings) if is_cut else None,
         events=map(happened, events),
-        line=_line,
-        prose=_prose,
+        line=words,
+        prose=prose,
         fence=fence,
     )
 
@@ -155,27 +149,6 @@ def _cut(proposal: Proposal, entries: Sequence[DiscussionEntry], findings: Seque
     told = f", of the {len(findings)} findings {missing}" if missing else ""
     name = proposal.review_id
     return f"More was said than fits here{told}. All of it: tandem review discussion {name}, tandem findings {name}"
-
-
-def _line(text: str) -> str:
-    """A text as one line without meaning for Markdown."""
-    return escaped(spelled(" ".join(text.split())))
-
-
-def _prose(text: str) -> str:
-    readable = spelled(text.replace("\r\n", "\n")).strip("\n")
-    if is_too_much_markdown(readable) or _has_html(readable):
-        return fence(readable, "markdown")
-    return quoted(readable)
-
-
-def _has_html(text: str) -> bool:
-    """Whether there is HTML in it, or that would take too long to find out."""
-    tokens = parsed_by(_parser, text) if "<" in text else []
-    return tokens is None or any(
-        token.type == "html_block" or any(child.type == "html_inline" for child in token.children or ())
-        for token in tokens
-    )
 
 
 _HIGHLIGHT_SECONDS = 1.0

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address
@@ -109,10 +109,12 @@ def as_written(text: str) -> Markup:
 def parsed(text: str) -> list[Token]:
     """The tokens of a text; one that is nested too deeply, or takes too long, is a block of code, as it was written."""
     readable = spelled(text.replace("\r\n", "\n"))
-    tokens = parsed_by(_parser, readable)
-    if tokens is not None and max((token.level for token in tokens), default=0) < _DEEPEST - 1:
-        return tokens
-    # The parser drops what lies deeper, which must not be a place to hide a text.
+    if not _is_late():
+        with suppress(_TooLongError):
+            tokens = _parser.parse(readable, {"budget": Budget(_PARSE_SECONDS)})
+            # The parser drops what lies deeper, which must not be a place to hide a text.
+            if max((token.level for token in tokens), default=0) < _DEEPEST - 1:
+                return tokens
     return _unparsed(readable, _NOTE)
 
 
@@ -122,16 +124,6 @@ def _unparsed(readable: str, note: str) -> list[Token]:
         Token("html_block", "", 0, content=note, block=True),
         Token("fence", "code", 0, content=readable, map=[0, lines], block=True),
     ]
-
-
-def parsed_by(parser: MarkdownIt, text: str) -> list[Token] | None:
-    """The tokens of a text, by a `watched` parser; None if it takes too long."""
-    if _is_late():
-        return None
-    try:
-        return parser.parse(text, {"budget": Budget(_PARSE_SECONDS)})
-    except _TooLongError:
-        return None
 
 
 def rendered(tokens: Sequence[Token], heading: int, budget: Budget) -> Markup:
@@ -397,14 +389,9 @@ def _made() -> MarkdownIt:
     made.core.ruler.push("nothing hidden", _nothing_hidden)
     made.core.ruler.push("numbers", _numbers)
     made.core.ruler.push("boxes", _boxes)
-    return watched(made)
-
-
-def watched(parser: MarkdownIt) -> MarkdownIt:
-    """The parser, so that it can be ended."""
-    parser.block.ruler.before("table", "watch", _watch)
-    parser.inline.ruler.before("text", "watch", _watch)
-    return parser
+    made.block.ruler.before("table", "watch", _watch)
+    made.inline.ruler.before("text", "watch", _watch)
+    return made
 
 
 _parser = _made()
