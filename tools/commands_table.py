@@ -44,7 +44,6 @@ FOR_PROGRAMS = frozenset(
         "get_reviewer_log",
         "get_round_file",
         "list_commits",
-        "list_viewed",
         "mark_viewed",
         "override_gate",
         "record_commit",

@@ -176,12 +176,6 @@ class Shop:
         self.desk.do("record_rollback", review_id=self.approved, branch="feature", **heads)
         return "03-02"
 
-    def marked(self) -> str:
-        """A review with a file that was marked as viewed."""
-        mark = {"review_id": self.claimed, "round": 1, "path": "a.txt", "viewed": True, "person": AGENT}
-        self.desk.do("mark_viewed", **mark)
-        return self.claimed
-
     def drafted(self) -> str:
         """A review on which there is a draft."""
         draft = {"review_id": self.claimed, "draft_id": "d1", "round": 1, "kind": "finding", "body": "Why?"}

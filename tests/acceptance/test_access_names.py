@@ -56,11 +56,10 @@ def test_a_mark_and_an_inbox_are_the_callers_own(owner: Bearer):
     with owner.give("alice", "operator") as alice, owner.give("bob", "operator") as bob:
         mark = {"review_id": review, "round": 1, "path": "plan.md"}
         assert alice.do("mark_viewed", **mark, viewed=True)["paths"] == ["plan.md"]
-        asked = {"review_id": review, "round": 1}
-        assert alice.do("list_viewed", **asked)["paths"] == ["plan.md"]
-        assert bob.do("list_viewed", **asked)["paths"] == []
-        assert bob.do("list_viewed", **asked, person="alice")["paths"] == []
-        assert owner.do("list_viewed", **asked, person="alice")["paths"] == ["plan.md"]
+        asked = {"review_id": review, "person": "alice"}
+        assert alice.do("get_review", **asked)["viewed"] == ["plan.md"]
+        assert bob.do("get_review", **asked)["viewed"] == []
+        assert owner.do("get_review", **asked)["viewed"] == ["plan.md"]
         assert bob.do("get_inbox")["counts"] == bob.do("get_inbox", person="bob")["counts"]
 
 

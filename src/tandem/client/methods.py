@@ -966,17 +966,6 @@ class Operations(ABC):
         """Mark a file of a round as viewed by a person, or as not viewed; not recorded in the log."""
         return await self._operate("mark_viewed", locals())
 
-    async def list_viewed(
-        self,
-        review_id: str,
-        *,
-        round: int,
-        person: str,
-        project: str | None = None,
-    ) -> reviews_page_contract.ViewedFiles:
-        """The files of a round that a person has marked as viewed."""
-        return await self._operate("list_viewed", locals())
-
     async def save_draft(
         self,
         review_id: str,

@@ -26,7 +26,7 @@ from tandem.reviews.answers import BaseFiles, BaseFileView
 from tandem.reviews.contents import Content
 from tandem.reviews.context import Services
 from tandem.reviews.finding_rules import Finding
-from tandem.reviews.page_contract import GetRoundFile, ListViewed, MarkViewed, RoundFile, ViewedFiles
+from tandem.reviews.page_contract import GetRoundFile, MarkViewed, RoundFile, ViewedFiles
 from tandem.reviews.queries import RoundContent
 from tandem.reviews.requests import GetBaseFiles
 from tandem.reviews.rounds import Round
@@ -217,7 +217,8 @@ async def mark_viewed(services: Services, caller: Caller, request: MarkViewed) -
     """
 
     def work(unit: Unit) -> ViewedFiles:
-        paths = _paths(_round(unit, request))
+        review = reviews.get(unit, request.review_id, request.project)
+        paths = _paths(reviews.get_round(unit, review.id, request.round))
         if request.path not in paths:
             raise NotFound(
                 f"Round {request.round} of '{request.review_id}' touches no such file; get_proposal lists those it"
@@ -233,38 +234,15 @@ async def mark_viewed(services: Services, caller: Caller, request: MarkViewed) -
             )
         else:
             reviews.unmark_viewed(unit, request.review_id, request.round, request.person, request.path)
-        return _marks(unit, request)
+        marked = reviews.list_viewed(unit, review.id, request.round, request.person)
+        return ViewedFiles(review.id, request.round, request.person, tuple(marked))
 
     return await transact(services, caller, work)
-
-
-async def list_viewed(services: Services, _caller: Caller, request: ListViewed) -> ViewedFiles:
-    """The files of a round that are marked.
-
-    Raises:
-        NotFound: There is no such review (in that project), or round.
-    """
-
-    def work(unit: Unit) -> ViewedFiles:
-        _round(unit, request)
-        return _marks(unit, request)
-
-    return await services.store.read(work)
-
-
-def _round(unit: Unit, request: MarkViewed | ListViewed) -> Round:
-    review = reviews.get(unit, request.review_id, request.project)
-    return reviews.get_round(unit, review.id, request.round)
 
 
 def _paths(found: Round) -> list[str]:
     paths = [file.path for file in views.files_from(found.affected_files)]
     return paths if found.path is None else list(dict.fromkeys((*paths, found.path)))
-
-
-def _marks(unit: Unit, request: MarkViewed | ListViewed) -> ViewedFiles:
-    paths = tuple(reviews.list_viewed(unit, request.review_id, request.round, request.person))
-    return ViewedFiles(request.review_id, request.round, request.person, paths)
 
 
 T = TypeVar("T")

@@ -142,17 +142,6 @@ class MarkViewed(WriteRequest):
     person: Person
 
 
-class ListViewed(ProjectRequest):
-    """The files of a round that a person has marked as viewed."""
-
-    refusals: ClassVar[Refusals] = (NotFound,)
-    actor_field: ClassVar[str | None] = "person"
-
-    review_id: ReviewId
-    round: RoundNumber
-    person: Person
-
-
 @dataclass(frozen=True, slots=True)
 class RoundFile:
     """Lines of one file as it is before or after a round's change.
@@ -398,7 +387,6 @@ OPERATIONS: Final = (
     Unlisted("draft_counter_patch", "review patch", "draft", DraftCounterPatch, CounterPatchDraft, ALL, READ),
     Unlisted("search_reviews", "review", "search", SearchReviews, SearchPage, OPERATOR, READ),
     Unlisted("mark_viewed", "review", "mark", MarkViewed, ViewedFiles, OPERATOR, REPEATABLE_WRITE),
-    Unlisted("list_viewed", "review", "viewed", ListViewed, ViewedFiles, OPERATOR, READ),
     ForPeople("save_draft", "review draft", "save", SaveDraft, Draft, OPERATOR, REPEATABLE_WRITE),
     ForPeople("list_drafts", "review draft", "list", ListDrafts, DraftPage, OPERATOR, READ),
     ForPeople("discard_draft", "review draft", "discard", DiscardDraft, DraftsDiscarded, OPERATOR, REPEATABLE_WRITE),

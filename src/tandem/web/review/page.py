@@ -17,8 +17,7 @@ from tandem.landings.contract import LandingList
 from tandem.present.facts import worded
 from tandem.present.inbox import for_person
 from tandem.present.words import WHY
-from tandem.reviews.answers import AuditPage, ReviewRow
-from tandem.reviews.page_contract import ViewedFiles
+from tandem.reviews.answers import AuditPage, FullReview, ReviewRow
 from tandem.reviews.rules import State
 from tandem.web.page import PageRequest, PageResponse, PageRoute, in_worker, see
 from tandem.web.rendering import sentence
@@ -125,10 +124,10 @@ async def viewed_files(request: PageRequest) -> Response:
     paths: tuple[str, ...] = ()
     if request.person.known:
         review_id, number = request.path("review_id"), request.number("round") or 1
-        found: ViewedFiles = await request.call(
-            "list_viewed", review_id=review_id, round=number, person=request.person.name
+        found: FullReview = await request.call(
+            "get_review", review_id=review_id, round=number, files=[], person=request.person.name
         )
-        paths = found.paths
+        paths = found.viewed
     return JSONResponse({"paths": paths}, headers={"cache-control": "no-store"})
 
 
