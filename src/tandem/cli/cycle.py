@@ -338,15 +338,13 @@ def show_cycle(
     with_payloads: Annotated[bool, Option("--payloads", help="Show the payloads, too.")] = False,
     options: ConnectionOptions,
 ) -> Exit:
-    """Show a whole cycle: where it is, every hand-off, and the review that it waits for."""
+    """Show a whole cycle: its phases, and every hand-off."""
     with options.session() as session, progress("cycle show"):
         envelope = _fetch(session, given(cycle_id=cycle_id, workflow=workflow), options)
         if options.as_json:
             return present(envelope, "get_cycle", as_json=True)
         found = record(data_of(envelope))
-        review_id = found.cycle.review_id
-        review = record(session.data("get_review_status", {"review_id": review_id})) if review_id else None
-    show(history(found, review))
+    show(history(found))
     if with_payloads:
         show(payloads(found))
     return Exit.DONE

@@ -1229,7 +1229,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("new", "--new", kind="flag", default=False, help="--project names a new label.", panel="Common options"),
     ),
     "cycle show": Command(
-        "tandem.cli.cycle:show_cycle", "Show a whole cycle: where it is, every hand-off, and the review that it waits for.",
+        "tandem.cli.cycle:show_cycle", "Show a whole cycle: its phases, and every hand-off.",
         Parameter("cycle_id", help="Which one; default: the newest of the project and workflow.", metavar="CYCLE_ID", completes="cycle", shows_default=False),
         Parameter("workflow", "--workflow", help="Default: the project's only one.", metavar="NAME", completes="workflow"),
         Parameter("with_payloads", "--payloads", kind="flag", default=False, help="Show the payloads, too."),

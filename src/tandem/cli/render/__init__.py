@@ -42,6 +42,7 @@ _REASONS_SHOWN = 3
 _REMARKS = {
     "AuditPage": "Go on from here with --cursor {cursor}",
     "CycleCompleted": "{active_role} archives it.",
+    "CycleStatus": "cursor {cursor}",
     "CycleStarted": f"The lock is {{active_role}}'s: give it as --lock-token, or in {LOCK_VARIABLE}.",
     "KeyRevoked": "The workflow rests until there is a new one: tandem cycle rotate {role}",
     "LockAcquired": f"Give it as --lock-token, or in {LOCK_VARIABLE}; it changes with the active role.",
