@@ -121,12 +121,10 @@ class Heard:
 
     def __init__(self) -> None:
         self.notices: list[int] = []
-        self.threads: set[int] = set()
         self._news = asyncio.Event()
 
     def __call__(self, notice: int, _subjects: Collection[str]) -> None:
         self.notices.append(notice)
-        self.threads.add(threading.get_ident())
         self._news.set()
 
     async def until(self, notice: int) -> None:

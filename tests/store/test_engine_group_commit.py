@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from sqlalchemy import bindparam, insert, text, update
+from sqlalchemy import bindparam, text, update
 
 from tandem.errors import NotFound, Unavailable
 from tandem.store.base import Conflict, Store
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 DEFER = Statement(text("PRAGMA defer_foreign_keys = ON"))
-TOLD = Statement(insert(notes).returning(notes.c.id))
 SEE_AFTER = Statement(
     update(notes)
     .where(notes.c.id == bindparam("key"), notes.c.seen == bindparam("before"))
@@ -70,12 +69,6 @@ async def test_units_that_wait_are_committed_together_as_many_as_a_commit_takes(
     assert await sqlite.read(ids) == keys
 
 
-async def test_a_unit_that_comes_alone_is_committed_at_once(sqlite: Store) -> None:
-    for key in "abc":
-        await sqlite.write(add(key))
-    assert sqlite.statistics().commits == 3
-
-
 @pytest.mark.parametrize(
     ("position", "fails", "error"), [(0, refuses, NotFound), (1, add("a"), Conflict), (2, refuses, NotFound)]
 )
@@ -89,38 +82,6 @@ async def test_a_unit_that_fails_leaves_the_others_of_its_commit(
     assert answers == ["a", "b"]
     assert await engine.read(ids) == ["a", "b"]
     assert engine.statistics().failed == 1
-
-
-async def test_when_every_unit_fails_nothing_is_committed(engine: Store) -> None:
-    commits = engine.statistics().commits
-    answers = await together(engine, refuses, refuses)
-    assert [type(answer) for answer in answers] == [NotFound, NotFound]
-    assert engine.statistics().commits == commits + 1, "the unit that kept them waiting"
-    assert await engine.read(ids) == []
-
-
-async def test_a_commit_tells_the_highest_notice_once(engine: Store) -> None:
-    heard: list[int] = []
-    engine.add_listener(lambda notice, _: heard.append(notice))
-
-    def refuses_with_notice(unit: Unit) -> None:
-        unit.on_commit(99)
-        raise NotFound("no such review")
-
-    await together(engine, add("a", notice=4), add("b", notice=9), refuses_with_notice, add("c", notice=6))
-    await engine.write(add("d"))
-    assert heard == [9]
-
-
-async def test_a_unit_that_was_refused_takes_back_what_it_wrote_and_no_others_see_it(engine: Store) -> None:
-    def reads_then_refuses(unit: Unit) -> None:
-        assert unit.one_or_none(TOLD, id="half made", body="", seen=0, attachment=None) == ("half made",)
-        assert ids(unit) == ["a", "half made"]
-        raise NotFound("no such review")
-
-    answers = await together(engine, add("a"), reads_then_refuses, ids, add("b"))
-    assert [answers[0], *answers[2:]] == ["a", ["a"], "b"]
-    assert await engine.read(ids) == ["a", "b"]
 
 
 def sees(key: str, met: list[str]) -> Callable[[Unit], int]:
@@ -184,23 +145,6 @@ async def test_a_commit_that_fails_fails_all_its_units_and_the_next_one_works(sq
     assert await sqlite.write(add("c", notice=3)) == "c"
     assert await sqlite.read(ids) == ["c"]
     assert heard == [3]
-
-
-async def test_a_full_disk_is_reported_and_survived(sqlite: Store) -> None:
-    await sqlite.write(lambda unit: unit.all(CAP))
-    kept: list[str] = []
-
-    async def fill() -> None:
-        for number in range(100):
-            kept.append(await sqlite.write(add(f"{number:03}", body="x" * 4000)))  # noqa: PERF401 - the writes before the failure count
-
-    with pytest.raises(Unavailable, match="make room"):
-        await fill()
-    assert 0 < len(kept) < 40
-    assert await sqlite.read(ids) == kept
-    await sqlite.write(lambda unit: unit.all(UNCAP))
-    assert await sqlite.write(add("roomy", body="x" * 4000)) == "roomy"
-    assert await sqlite.read(ids) == [*kept, "roomy"]
 
 
 async def test_a_disk_that_fills_up_within_a_commit_keeps_what_it_acknowledged(sqlite: Store) -> None:

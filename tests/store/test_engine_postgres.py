@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
@@ -17,14 +16,12 @@ from tandem.store.base import REREAD, Store
 from tandem.store.engine import make_store
 from tandem.store.pipeline import Pipeline
 from tandem.store.statement import Statement
-from tests.modes import VARIATION
 from tests.store.notes import SCHEMA, SEE, SEEN, WAIT_SECONDS, Heard, add, ids, notes, together
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from tandem.store.base import Unit
-    from tests.postgres import PostgresServer
 
 pytestmark = pytest.mark.anyio
 
@@ -219,44 +216,6 @@ async def test_units_that_wait_for_each_other_in_a_circle_both_succeed(nodes: Ca
 async def test_a_value_that_postgresql_cannot_keep_is_the_callers_mistake(nodes: Callable[[], Store]) -> None:
     with pytest.raises(InvalidInput):
         await nodes().write(add("nul \x00"))
-
-
-@VARIATION
-async def test_a_server_that_goes_away_is_unavailable_at_once_and_served_again_when_it_is_back(
-    own_postgres: PostgresServer,
-) -> None:
-    url = own_postgres.create_database()
-    store = make_store(url, schema=SCHEMA, readers=2)
-    await store.open()
-    heard = Heard()
-    store.add_listener(heard)
-    await store.write(add("a"))
-    await asyncio.to_thread(own_postgres.crash)
-    began = time.monotonic()
-    for _ in range(20):
-        with pytest.raises(Unavailable):
-            await store.write(add("b"))
-        with pytest.raises(Unavailable):
-            await store.read(ids)
-        with pytest.raises(Unavailable):
-            async with store.advisory_lock("sweep"):
-                pytest.fail("no server can grant it")
-    assert time.monotonic() - began < 10
-    await asyncio.to_thread(own_postgres.start)
-    await heard.until(REREAD)
-    assert await retried(store, add("c")) == "c"
-    assert await store.read(ids) == ["a", "c"]
-    await store.close()
-
-
-async def retried(store: Store, unit: Callable[[Unit], str]) -> str:
-    """Repeats a write as a client does on `retryable`: the store itself goes on refusing for a moment."""
-    async with asyncio.timeout(WAIT_SECONDS):
-        while True:
-            try:
-                return await store.write(unit)
-            except Unavailable:
-                await asyncio.sleep(0.05)
 
 
 def test_a_server_that_is_not_there_is_unavailable_and_no_password_is_told() -> None:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 import stat
 import threading
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import pytest
 from sqlalchemy import text
 
-from tandem.errors import ConfigInvalid, Unavailable
+from tandem.errors import ConfigInvalid
 from tandem.store.base import Store
 from tandem.store.engine import make_store
 from tandem.store.sqlite import check_version
@@ -59,14 +58,6 @@ def test_a_file_that_others_could_read_is_closed_to_them_and_a_given_folder_is_l
     with opened(sqlite_url):
         pass
     assert (mode(path.parent), mode(path)) == (0o755, 0o600)
-
-
-def test_after_closing_everything_is_in_the_one_file(sqlite_url: str, path: Path) -> None:
-    with opened(sqlite_url) as store:
-        store.write_blocking(add("a"))
-    assert {file.name for file in path.parent.iterdir()} == {path.name, f"{path.name}.lock"}
-    with closing(sqlite3.connect(path)) as connection:
-        assert connection.execute("SELECT id FROM notes").fetchall() == [("a",)]
 
 
 @pytest.mark.parametrize(("durability", "synchronous"), [("full", 2), ("normal", 1)])
@@ -136,10 +127,3 @@ def test_an_interpreter_with_an_old_sqlite_is_refused() -> None:
 def test_a_url_that_names_no_database_is_refused(url: str) -> None:
     with pytest.raises(ConfigInvalid, match="sqlite:///path or postgresql://"):
         make_store(url, schema=SCHEMA)
-
-
-@posix_only
-def test_a_place_where_nothing_can_be_written_is_named(tmp_path: Path) -> None:
-    (tmp_path / "data").write_text("a file where the folder should be", "utf-8")
-    with pytest.raises(Unavailable, match=r"tandem\.db"), opened(f"sqlite:///{tmp_path / 'data' / 'tandem.db'}"):
-        pass

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
-import threading
 from typing import TYPE_CHECKING
 
 import pytest
@@ -95,31 +93,6 @@ async def test_p4_what_a_late_caller_was_told_is_true_of_what_becomes_of_its_uni
     assert written == sorted(["later", *(name for name, may_be_repeated in told.items() if not may_be_repeated)])
 
 
-async def test_a_read_whose_caller_went_harms_nobody(engine: Store) -> None:
-    hold = Hold()
-    caller = asyncio.create_task(engine.read(hold))
-    await asyncio.to_thread(hold.wait_until_begun)
-    caller.cancel()
-    await asyncio.wait([caller])
-    hold.release()
-    assert await engine.read(ids) == []
-
-
-async def test_listeners_are_told_in_the_loops_thread_after_the_commit(engine: Store) -> None:
-    heard = Heard()
-    engine.add_listener(heard)
-
-    def unit(unit: Unit) -> None:
-        add("a", notice=7)(unit)
-        unit.on_commit(3)
-
-    await engine.write(unit)
-    await heard.until(7)
-    assert heard.notices == [7]
-    assert heard.threads == {threading.get_ident()}
-    assert await engine.read(ids) == ["a"]
-
-
 async def test_listeners_hear_nothing_of_units_that_failed_or_had_nothing_to_tell(engine: Store) -> None:
     heard = Heard()
     engine.add_listener(heard)
@@ -197,49 +170,6 @@ async def test_closing_under_load_answers_every_call_and_keeps_what_it_acknowled
     assert reopened(database_url) == sorted(kept)
 
 
-async def test_a_closed_store_refuses_and_closing_again_is_safe(engine: Store) -> None:
-    await engine.close()
-    await engine.close()
-    with pytest.raises(Unavailable, match="not open"):
-        await engine.write(add("a"))
-    with pytest.raises(Unavailable, match="not open"):
-        await engine.read(ids)
-    await engine.open()
-    with pytest.raises(Unavailable, match="not open"):
-        await engine.write(add("a"))
-
-
-async def test_a_store_that_is_not_open_yet_refuses_and_opening_again_is_safe(database_url: str) -> None:
-    await make_store(database_url, schema=SCHEMA).close()
-    store = make_store(database_url, schema=SCHEMA)
-    with pytest.raises(Unavailable, match="not open"):
-        await store.write(add("a"))
-    await store.open()
-    await store.open()
-    assert await store.write(add("a")) == "a"
-    await store.close()
-
-
-async def test_no_thread_outlives_its_store(engine: Store) -> None:
-    await engine.write(add("a"))
-    await engine.close()
-    assert [thread.name for thread in threading.enumerate() if thread.name.startswith("tandem-store")] == []
-
-
-def test_an_answer_for_a_loop_that_has_ended_is_let_go(engine: Store) -> None:
-    hold = Hold()
-
-    async def leave() -> None:
-        task = asyncio.create_task(engine.write(hold))
-        await asyncio.to_thread(hold.wait_until_begun)
-        task.cancel()
-
-    asyncio.run(leave())
-    hold.release()
-    assert engine.write_blocking(add("a")) == "a"
-    gc.collect()
-
-
 async def test_too_many_waiting_units_are_refused(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tandem.store.jobs.WAITING_LIMIT", 3)
     store = make_store(database_url, schema=SCHEMA, readers=1)
@@ -252,12 +182,6 @@ async def test_too_many_waiting_units_are_refused(database_url: str, monkeypatch
     hold.release()
     assert await asyncio.gather(holding, *writes) == [store.dialect, "a", "b", "c"]
     await store.close()
-
-
-async def test_a_lock_for_a_chore_is_granted_again_when_it_is_free(engine: Store) -> None:
-    for _ in range(2):
-        async with engine.advisory_lock("sweep") as granted:
-            assert granted
 
 
 async def test_p12_the_many_reads_of_one_project_delay_anothers_by_one(engine: Store) -> None:
