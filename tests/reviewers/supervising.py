@@ -54,7 +54,6 @@ class OrderBook:
         self.lies: dict[str, Any] = {}
         self.away: Callable[[dict[str, Any]], bool] = lambda _: False
         self.refusal: Exception | None = None
-        self.again_s = 30.0
         # Processes are found and ended by their reviewer's id, and other tests run beside this one.
         self._token = secrets.token_hex(6)
         self._ordered = 0
@@ -127,7 +126,7 @@ class OrderBook:
             "reviewers": self._orders(),
             "paused": None,
             "circuit_open_until": None,
-            "again_s": self.again_s,
+            "again_s": 30.0,
             "changed": self._differs(asked),
             "cursor": self._cursor,
         }

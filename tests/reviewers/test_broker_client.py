@@ -26,29 +26,6 @@ def broker(peer: Peer) -> Iterator[BrokerClient]:
     found.close()
 
 
-def test_answers_what_the_broker_says(peer: Peer, broker: BrokerClient) -> None:
-    assert broker.call("list_reviews", {**ASKED, "cursor": None}, until=NEVER)["reviews"] == []
-    assert peer.calls == [("list_reviews", ASKED)]
-
-
-def test_calls_share_a_connection(peer: Peer, broker: BrokerClient) -> None:
-    for _ in range(3):
-        broker.call("list_reviews", ASKED, until=NEVER)
-    assert peer.connections == 1
-
-
-def test_the_url_may_have_a_path(peer: Peer) -> None:
-    broker = BrokerClient(f"{peer.url}/below/", agent="custom-r1-abcdef")
-    assert broker.call("list_reviews", ASKED, until=NEVER)["reviews"] == []
-    broker.close()
-
-
-@pytest.mark.parametrize("url", ["ftp://host", "http:///path", "host:8321", "http://host:port"])
-def test_what_is_no_url_is_refused(url: str) -> None:
-    with pytest.raises(ValueError, match="is not a URL"):
-        BrokerClient(url, agent="custom-r1-abcdef")
-
-
 def test_a_refusal_is_told_with_its_facts(peer: Peer, broker: BrokerClient) -> None:
     peer.script["renew_claim"].append(Refusal("STALE_CLAIM", "It is over.", expected=2))
     with pytest.raises(StaleClaim) as caught:
@@ -82,13 +59,6 @@ def test_what_stays_so_is_refused_in_the_end(
     assert 0 < len(peer.calls) < 6
 
 
-def test_a_broker_that_was_restarted_between_two_calls_is_found(peer: Peer, broker: BrokerClient) -> None:
-    broker.call("list_reviews", ASKED, until=NEVER)
-    peer.stop()
-    peer.start()
-    assert broker.call("list_reviews", ASKED, until=NEVER)["reviews"] == []
-
-
 def test_a_broker_that_goes_away_during_a_call_is_waited_for(peer: Peer, broker: BrokerClient) -> None:
     def goes_away(_: dict[str, Any]) -> None:
         # Its own thread cannot wait for the end of the server that it serves.
@@ -101,14 +71,6 @@ def test_a_broker_that_goes_away_during_a_call_is_waited_for(peer: Peer, broker:
     assert broker.call("release_claim", with_key({}), until=NEVER) == {"status": "pending"}
     first, second = peer.all("release_claim")
     assert first == second
-
-
-def test_a_broker_that_stays_away_is_given_up(peer: Peer, broker: BrokerClient) -> None:
-    peer.stop()
-    began = time.monotonic()
-    with pytest.raises(BrokerUnreachable, match=r"no broker answers at 127\.0\.0\.1"):
-        broker.call("list_reviews", ASKED, until=NEVER, patience_seconds=0.3)
-    assert time.monotonic() - began < AT_ONCE_SECONDS
 
 
 def test_a_silent_broker_is_given_up(peer: Peer) -> None:

@@ -23,7 +23,6 @@ from tandem.pool.reviewers.prompt import (
     Listed,
     build,
     frames_for,
-    is_inline,
     load_template,
 )
 from tandem.pool.reviewers.proof import parts_of
@@ -160,21 +159,6 @@ def test_each_category_has_its_guidance(category: str) -> None:
     assert [name for name, words in GUIDANCE.items() if words in outside] == [category]
 
 
-def test_a_long_diff_is_given_by_file() -> None:
-    limit = len(DIFF) - 1
-    assert is_inline(DIFF, len(DIFF))
-    assert is_inline(None, 0)
-    assert not is_inline(DIFF, limit)
-    frames = Frames(prompt(diff_file=Path("scratch/change.diff"), inline=limit))
-    assert "diff" not in frames.inside
-    assert f"too long for this text: {len(DIFF)} characters" in frames.outside
-    assert f"`{Path('scratch/change.diff')}`" in frames.outside
-    assert frames.json("facts (JSON)")["affected_files"] == PROPOSAL["affected_files"]
-    assert "scratch" not in prompt(diff_file="scratch/change.diff")
-    with pytest.raises(ValueError, match="needs a file"):
-        prompt(inline=limit)
-
-
 def test_long_things_beside_the_diff_are_cut_and_say_so() -> None:
     frames = Frames(
         prompt(
@@ -220,12 +204,6 @@ def test_it_asks_about_each_earlier_finding_and_defines_how_grave_one_is() -> No
     # It judges by harm: which severity keeps a change out is not its concern.
     assert "threshold" not in nothing.outside
     assert "block " not in nothing.outside
-
-
-def test_an_empty_interdiff_says_so() -> None:
-    frames = Frames(prompt(interdiff=""))
-    assert "the files end up the same" in frames.outside
-    assert "interdiff" not in frames.inside
 
 
 # ---------------------------------------------------------------------------------------------- hostile content
@@ -314,14 +292,6 @@ def test_what_cannot_be_seen_is_named() -> None:
 def test_ordinary_text_of_any_language_stays_readable() -> None:
     text = "\tdéjà vu – 漢字\u3000🧪\ufe0f “quoted” ∑ עברית\u00a0हिन्दी\r\n"
     assert f": diff of file 1 of 1\n{text}\n=== END" in prompt({"diff": text})
-
-
-def test_a_mark_that_occurs_in_a_text_is_not_taken() -> None:
-    marks = iter(["aaaa", "bbbb", "cccc"])
-    frames = frames_for(["an aaaa", "a bbbb"], lambda: next(marks))
-    assert frames.mark == "cccc"
-    with pytest.raises(ValueError, match="contains the mark"):
-        frames.around("diff", "a cccc")
 
 
 def test_each_prompt_has_a_mark_of_its_own() -> None:

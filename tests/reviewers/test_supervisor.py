@@ -29,19 +29,6 @@ async def ended(book: OrderBook, row: Row) -> dict[str, Any]:
     return {name: row.told[name] for name in ("exit_code", "quick", "error")}
 
 
-async def test_registers_with_the_rules_of_its_settings(scene: Scene, book: OrderBook) -> None:
-    async with scene.supervising(book, "obedient", projects=("acme",), max_pool_size=7, budget_per_day=2.5) as one:
-        assert one.running
-        [asked] = book.registrations
-        assert (asked["provider"], asked["mode"], asked["model"], asked["projects"]) == (
-            "custom", "worker", None, ["acme"],
-        )  # fmt: skip
-        assert (asked["rules"]["max_pool_size"], asked["rules"]["budget_per_day"]) == (7, 2.5)
-        assert asked["host"]
-        assert asked["idempotency_key"]
-    assert not one.running
-
-
 async def test_its_id_stays_and_its_incarnation_is_new_at_each_start(scene: Scene, book: OrderBook) -> None:
     for _ in range(2):
         async with scene.supervising(book, "obedient"):
@@ -191,14 +178,6 @@ async def test_an_end_is_told_with_its_meaning(
             assert len(told["error"]) < 500
         assert is_gone(int(scene.noted(row, "child") or 0))
         assert not scene.scratch(row).exists()
-
-
-@only_posix
-async def test_an_end_by_a_signal_is_told(scene: Scene, book: OrderBook) -> None:
-    async with scene.supervising(book, "die-by", str(int(signal.SIGSEGV))):
-        told = await ended(book, book.order(scene.root))
-        assert (told["exit_code"], told["quick"]) == (-signal.SIGSEGV, True)
-        assert "SIGSEGV" in told["error"]
 
 
 async def test_a_worker_that_cannot_be_started_is_told(scene: Scene, book: OrderBook) -> None:

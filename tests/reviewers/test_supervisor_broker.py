@@ -119,20 +119,3 @@ async def test_one_that_cannot_register_anew_at_once_tries_again(scene: Scene, b
         await book.until("it registered again", lambda: len(book.registrations) == 2)
         # It is one start, which the broker may have taken in without its hearing so.
         assert {*calls} == {book.registrations[1]["incarnation"]}
-
-
-async def test_a_wait_lasts_as_long_as_nothing_is_due(scene: Scene, book: OrderBook) -> None:
-    book.again_s = 0.5
-    async with scene.supervising(book, "obedient"):
-        await book.until("it asked again", lambda: len(book.heartbeats) == 3)
-    first, *following = book.heartbeats[:3]
-    # When something is due is not known before the first answer.
-    assert not first["wait"]
-    assert [(one["wait"], one["timeout_s"]) for one in following] == [(True, 0.5)] * 2
-
-
-@pytest.mark.parametrize(("spans", "quiet"), [((), False), (("00:00-24:00",), True)])
-async def test_quiet_hours_are_told(scene: Scene, book: OrderBook, spans: tuple[str, ...], quiet: bool) -> None:
-    async with scene.supervising(book, "obedient", quiet_hours=spans):
-        await book.until("it told", lambda: book.heartbeats)
-    assert {told["quiet"] for told in book.heartbeats} == {quiet}

@@ -65,25 +65,6 @@ async def test_nothing_new_is_started_during_a_stop(scene: Scene, book: OrderBoo
         assert scene.noted(late, "pid") is None
 
 
-async def test_stopping_twice_at_once_and_again_is_safe(scene: Scene, book: OrderBook) -> None:
-    supervisor = scene.supervisor(book, "obedient")
-    await supervisor.start()
-    await scene.job(book.order(scene.root))
-    await asyncio.gather(supervisor.stop(), supervisor.stop())
-    told = len(book.heartbeats)
-    await supervisor.stop()
-    await supervisor.wait_ended()
-    assert len(book.heartbeats) == told
-
-
-async def test_one_that_never_started_is_stopped_at_once(scene: Scene, book: OrderBook) -> None:
-    supervisor = scene.supervisor(book, "obedient")
-    await supervisor.stop()
-    await supervisor.start()
-    assert not supervisor.running
-    assert book.registrations == []
-
-
 @only_posix
 async def test_reviewers_that_stand_still_are_ended_by_a_stop(scene: Scene, book: OrderBook) -> None:
     supervisor = scene.supervisor(book, "stands-still")
@@ -171,14 +152,6 @@ async def test_only_what_bears_its_marks_is_ended_whatever_the_broker_says(scene
 
 
 # ----------------------------------------------------------------------------------------- refusals at the start
-
-
-async def test_a_program_that_is_not_there_yet_is_warned_of(
-    scene: Scene, book: OrderBook, caplog: pytest.LogCaptureFixture
-) -> None:
-    async with scene.supervising(book, "obedient", command=("no-such-program",)) as supervisor:
-        assert supervisor.running
-    assert "'no-such-program' is not on the PATH" in caplog.text
 
 
 async def test_one_supervisor_runs_on_a_folder(scene: Scene, book: OrderBook) -> None:

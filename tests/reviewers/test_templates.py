@@ -59,14 +59,6 @@ def test_a_projects_own_template_replaces_ours(tmp_path: Path) -> None:
     assert "{{" not in text
 
 
-def test_our_own_has_every_part_and_asks_for_what_a_review_is_for() -> None:
-    text = build(load_template(None), PROPOSAL, nonce=NONCE, files="", parts=parts_of(PROPOSAL["diff"], None))
-    for word in ("correctness", "regressions", "security", "data integrity", "missing tests", "file and line"):
-        assert word in text
-    assert "{{" not in text
-    assert not text.startswith(("/", "@", "!", "#"))
-
-
 MISTAKES: dict[str, tuple[str | bytes, str, dict[str, Any]]] = {
     # The template; words of the refusal, and its details.
     "unknown": (
@@ -126,16 +118,6 @@ def test_a_file_that_cannot_be_read_is_refused() -> None:
 
 
 # ----------------------------------------------------------------------------------------- the prompt for agents
-
-
-def test_an_agent_is_told_who_it_is_and_the_loop() -> None:
-    text = build_agent(load_template(None, AGENT), reviewer_id="codex-r1-k3f9q2", project="shop", idle_seconds=300)
-    assert "`codex-r1-k3f9q2`" in text
-    assert "at 300 seconds, stop" in text
-    assert re.search(r"\n=== BEGIN DATA ([0-9a-f]{16}): project\nshop\n=== END DATA \1\n", text)
-    assert "Never call `close_review`" in text
-    assert "`tandem review checkout REVIEW DIR`" in text
-    assert "{{" not in text
 
 
 def test_the_tools_and_arguments_that_an_agent_is_told_of_exist() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tandem.pool.reviewers.job import WorkerExit, read_job
+from tandem.pool.reviewers.job import WorkerExit
 from tests.reviewers.peer import Peer
 from tests.reviewers.working import Reviewer, StartReviewer, deeds
 
@@ -18,10 +18,6 @@ def reviewer(tmp_path: Path, peer: Peer) -> Any:
     found = Reviewer(tmp_path, peer, deeds("say", "x"))
     yield found
     found.end()
-
-
-def test_a_job_is_read_as_it_was_written(reviewer: Reviewer) -> None:
-    assert read_job(reviewer.job.line()) == reviewer.job
 
 
 @pytest.mark.parametrize("line", [b"", b'{"half'])

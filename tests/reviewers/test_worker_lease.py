@@ -7,19 +7,7 @@ import time
 import pytest
 
 from tandem.pool.reviewers.broker_client import BrokerClient, Claimed, Lease
-from tandem.pool.reviewers.outcomes import last_line, one_line
 from tests.reviewers.peer import proposal
-
-
-def test_a_reason_is_one_line_that_does_nothing() -> None:
-    assert one_line("  a\r\n\tb\x00c\u2028d \x1b]0;title\x07\x1b[1;31mred\x1b[0m ") == "a b\\u0000c d red"
-    assert one_line("x" * 700) == "x" * 599 + "…"
-
-
-def test_of_complaints_the_last_that_says_something_counts() -> None:
-    assert last_line(b"one\ntwo \xff\n\x1b[0m\n \n") == "two \\xff"
-    assert last_line(b"") == ""
-    assert last_line(b"y" * 400) == "y" * 299 + "…"
 
 
 @pytest.mark.parametrize(

@@ -89,18 +89,11 @@ def leave(status: str) -> None:
     sys.exit(int(status))
 
 
-def die_by(number: str) -> None:
-    """Ends by a signal."""
-    take_job()
-    os.kill(os.getpid(), int(number))
-
-
 def main() -> None:
     """Behaves."""
     note("pid", str(os.getpid()))
     behaviours = {
         "obedient": obedient, "busy": busy, "deaf": deaf, "stands-still": stands_still, "leave": leave,
-        "die-by": die_by,
     }  # fmt: skip
     behaviours[sys.argv[2]](*sys.argv[3:])
 
