@@ -8,11 +8,9 @@ from typing import Any
 import pytest
 
 import reference_cycles
-from reference_parts import Undocumented
 from tandem.cycles import payloads as handoffs
 from tandem.cycles.answers import CycleHistory, CycleRow, HandoffView, LockState
 from tandem.cycles.payloads import archive_files
-from tandem.cycles.requests import LockAcquire
 from tandem.cycles.rules import started, transition
 from tandem.errors import ConfigInvalid
 from tandem.reviews.rules import State
@@ -62,9 +60,3 @@ def named(page: str, head: str, number: int = 0) -> list[str]:
     """The first cells of a table, by the name of its first column."""
     tables = re.findall(rf"(?m)^\| {head} \|.*\n\| --- .*\n((?:\|.*\n)+)", page)
     return [line.split("|")[1].replace("`", "", 1).strip().removesuffix("`") for line in tables[number].splitlines()]
-
-
-def test_an_operation_without_words_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(LockAcquire, "refusals", ())
-    with pytest.raises(Undocumented, match="lock_acquire"):
-        reference_cycles.cycles()
