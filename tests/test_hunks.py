@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from tandem.git.hunks import FileDiff, Gap, gaps, parse, split_files, widened
 from tests.git.sandbox import Sandbox
-from tests.modes import VARIATION
 from tests.replaying.strict import LINE
 
 Tree = dict[str, tuple[bytes, bool]]
@@ -89,31 +88,6 @@ def test_a_diff_by_git_reads_back_as_the_same_change(sandbox: Sandbox, before: T
     assert tuple(file for file, _ in parts) == files
     assert [parse(part) for _, part in parts] == [(file,) for file in files]
     assert "".join(part for _, part in parts) == diff
-
-
-@VARIATION
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-@given(before=CONTENTS, after=CONTENTS, data=st.data())
-def test_a_diff_filled_with_the_lines_it_left_out_is_still_the_same_change(
-    sandbox: Sandbox, before: bytes, after: bytes, data: st.DataObject
-) -> None:
-    committed(sandbox, {"f": (before, False)}, {"f": (after, False)})
-    files = parse(sandbox.run("diff-tree", "-p", "-U1", "--text", "t0", "t1").stdout.decode())
-    if not files:
-        return
-    lines = after.decode().split("\n")
-    lines = lines[:-1] if lines[-1] == "" else lines
-    first = data.draw(st.integers(1, len(lines) + 2))
-    count = data.draw(st.integers(0, 8))
-    wide = widened(files[0], first, lines[first - 1 : first - 1 + count])
-    assert (wide.added, wide.deleted) == (files[0].added, files[0].deleted)
-    assert shown(files[0]) <= shown(wide)
-    bare = not after.endswith(b"\n")
-    if wide.hunks and not (bare and len(lines) in shown(wide) - shown(files[0])):
-        assert applied(wide, before) == after
-    everything = widened(files[0], 1, lines)
-    assert shown(everything) == set(range(1, len(lines) + 1)) or gaps(files[0])[-1] is None
-    assert len(everything.hunks) <= max(1, len(files[0].hunks))
 
 
 def shown(file: FileDiff) -> set[int]:

@@ -19,7 +19,6 @@ from tests.broker import CALL_SECONDS
 from tests.commandline import Ended, Inside
 from tests.forked import run_tandem
 from tests.interfaces.broker_process import WatchedBroker, watched_broker
-from tests.modes import VARIATION
 
 POSIX_ONLY = pytest.mark.skipif(sys.platform == "win32", reason="platform: Windows sends processes no signals")
 
@@ -27,13 +26,6 @@ POSIX_ONLY = pytest.mark.skipif(sys.platform == "win32", reason="platform: Windo
 def tandem(*arguments: str, **environment: str) -> Ended:
     """The command in a process of its own."""
     ended = run_tandem(arguments, Path.cwd(), {**os.environ, **environment}, seconds=CALL_SECONDS)
-    return Ended(ended.returncode, ended.stdout, ended.stderr)
-
-
-def started(*arguments: str) -> Ended:
-    """The command as a person starts it, with an interpreter of its own."""
-    command = [sys.executable, "-m", "tandem", *arguments]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=CALL_SECONDS)
     return Ended(ended.returncode, ended.stdout, ended.stderr)
 
 
@@ -96,33 +88,6 @@ def test_a_wrong_setting_is_refused_with_its_place(data_dir: Path) -> None:
     refused = inside("up", "--data-dir", str(data_dir), TANDEM_SWEEP_INTERVAL_SECONDS="soon")
     assert refused.status == 1
     assert "TANDEM_SWEEP_INTERVAL_SECONDS must be a number" in refused.unwrapped
-
-
-@VARIATION
-def test_the_life_of_a_broker_in_the_background(data_dir: Path) -> None:
-    where = ("--data-dir", str(data_dir))
-    first = started("up", "--background", "--port", "0", *where)
-    assert first.status == 0
-    url = first.stdout.strip()
-    assert str(data_dir) in first.unwrapped
-
-    again = tandem("up", "--background", "--json", *where)
-    assert (again.status, again.data["url"]) == (0, url)
-    assert "runs already" in again.unwrapped
-
-    running = tandem("status", "--json", *where)
-    assert running.status == 0
-    assert running.data["running"] is True
-    assert (running.data["url"], running.data["pid"]) == (url, again.data["pid"])
-    assert json.loads((data_dir / "broker.json").read_text())["instance_id"] == running.data["instance_id"]
-    assert tandem("status", "--broker", url).status == 0
-
-    stopped = tandem("down", "--json", *where)
-    assert (stopped.status, stopped.data) == (0, {"ended": "stopped", "pid": again.data["pid"]})
-    assert not (data_dir / "broker.json").exists()
-    assert tandem("status", *where).status == 3
-    assert tandem("status", "--broker", url).status == 3
-    assert tandem("down", "--json", *where).data["ended"] == "not_running"
 
 
 @POSIX_ONLY

@@ -7,7 +7,6 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, LiteralString, TypeVar
 
 import psycopg
@@ -18,7 +17,6 @@ from tests.acceptance.gated import (
     FORK,
     GATED,
     Team,
-    check_archive,
     check_story,
     code_of,
     played,
@@ -115,24 +113,6 @@ def blocked(watcher: psycopg.Connection[Any]) -> int:
     row = watcher.execute(asked).fetchone()
     assert row is not None
     return row[0]
-
-
-@VARIATION
-def test_tokens_of_one_broker_work_at_the_other(teams: Pair):
-    one, two = teams
-    token = begin(one, two)
-    review = two.do("handoff_write", **two.handing("gemini", "codex", token))["review_id"]
-    generation = one.claim(review)
-    two.verdict(review, "approved", generation)
-    assert one.place() == two.place() == ("backend", "codex")
-    assert one.lock("codex") == two.lock("codex")
-    two.pass_on("codex", "gemini")
-    archived = one.finish("gemini")
-    check_archive(two, Path(archived["archive"]))
-    # A session that ends at one has ended at the other.
-    session = one.open_session("codex")
-    one.do("session_close", session_token=session)
-    two.refused("INVALID_SESSION", "lock_acquire", session_token=session)
 
 
 def test_p4_a_start_under_a_key_begins_one_cycle_with_one_token(writers: Pair):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,11 +9,9 @@ import pytest
 
 from tests.acceptance.reviewing import edited
 from tests.acceptance.staffed import Counter, StaffedBroker, counter, only_posix
-from tests.modes import VARIATION
 
 pytestmark = only_posix
 TIMES = 3
-REFUTED = "The second line is a heading."
 
 
 @pytest.fixture(scope="module")
@@ -42,38 +39,6 @@ def asked_for_changes(project: Counter, review: str) -> list[dict[str, Any]]:
     return findings(project, review)
 
 
-def whole(*changes: tuple[int, str], first: str = "") -> str:
-    """A diff of `a.txt` that replaces lines, perhaps with another before them."""
-    before = [f"line {number}\n" for number in range(1, 11)]
-    after = [*before]
-    for line, text in changes:
-        after[line - 1] = f"{text}\n"
-    hunk = difflib.unified_diff(before, [*([first] if first else []), *after], "a/a.txt", "b/a.txt")
-    return f"diff --git a/a.txt b/a.txt\n{''.join(hunk)}"
-
-
-@VARIATION
-def test_the_next_round_shows_where_a_finding_stands_and_what_was_answered(project: Counter) -> None:
-    intent = "in-turn find=2,8 settle"
-    review = project.put_up(intent=intent, diff=whole((2, "better"), (8, "worse")))
-    refuted, corrected = asked_for_changes(project, review)
-    assert {(one["source"], one["severity"], one["blocking"]) for one in (refuted, corrected)} == {
-        ("agent", "major", True)
-    }
-    say(project, refuted, "refuted", REFUTED)
-    say(project, corrected, "fixed")
-    project.revise(review, intent=intent, diff=whole((2, "better"), (8, "best"), first="line 0\n"))
-    assert project.decided(review)["status"] == "approved"
-
-    shown = project.broker.runs(review)[1]["earlier"]
-    assert [(one["state"], one["file"], one["line"], one["changed"]) for one in shown] == [
-        ("refuted", "a.txt", 3, False),
-        ("fixed", "a.txt", 9, True),
-    ]
-    assert (shown[0]["answer"], shown[0]["claim"]) == (REFUTED, "Wrong in round 1.")
-    assert [one["state"] for one in findings(project, review)] == ["upheld", "verified"]
-
-
 def test_who_says_nothing_of_an_earlier_finding_or_approves_over_it_is_tried_again(project: Counter) -> None:
     intent = "in-turn find approve settle=reopened settle"
     review = project.put_up(intent=intent, diff=edited(text="once"))
@@ -86,22 +51,6 @@ def test_who_says_nothing_of_an_earlier_finding_or_approves_over_it_is_tried_aga
     assert f"says nothing of 1 earlier findings: {found['finding_id']}" in forgotten
     assert "OPEN_FINDINGS" in over_it
     assert found["finding_id"] in over_it
-
-
-@VARIATION
-def test_a_persons_finding_is_shown_and_not_asked_about(project: Counter) -> None:
-    project.do("pause_reviewers", reason="A person looks first.")
-    review = project.put_up(intent="settle", diff=edited(text="a heading"))
-    asked = {"file": "a.txt", "line": 2, "severity": "minor", "claim": "Do not shout."}
-    project.decide(review, "comment", findings=[asked])
-    project.do("release_claim", review_id=review, claim_generation=project.status(review)["claim_generation"])
-    project.do("resume_reviewers")
-    project.when(review, lambda one: one["status"] == "approved", "is approved")
-    [run] = project.broker.runs(review)
-    assert run["earlier"] == []
-    assert "Do not shout." in run["prompt"]
-    [found] = findings(project, review)
-    assert (found["source"], found["state"]) == ("person", "open")
 
 
 def test_small_findings_of_who_read_all_approve_with_notes(project: Counter) -> None:

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from tests.acceptance.reviewing import Desk
 from tests.acceptance.staffed import Counter, StaffedBroker, counter, only_posix, stand_still, until
-from tests.broker import BrokerProcess, fresh_project
-from tests.modes import VARIATION
+from tests.broker import fresh_project
 from tests.reviewers.running import is_gone
 
 pytestmark = only_posix
@@ -22,15 +21,6 @@ def reopened(before: Counter) -> Generator[Counter]:
     """The same project, at a broker that was restarted."""
     with Counter(before.broker, before.root, before.project) as again:
         yield again
-
-
-@contextmanager
-def without_pool(broker: StaffedBroker) -> Generator[BrokerProcess]:
-    """A broker on the same data and port that starts no reviewers."""
-    plain = BrokerProcess(broker.folder)
-    plain._port.number = broker.port
-    with plain:
-        yield plain
 
 
 def test_p5_after_a_kill_of_the_broker_the_next_start_ends_orphans_and_reviews_go_on(tmp_path: Path) -> None:
@@ -81,29 +71,6 @@ def test_p5_after_a_kill_of_the_broker_the_next_start_ends_orphans_and_reviews_g
 
 def _programs_of(broker: StaffedBroker, reviewer_id: str) -> list[int]:
     return [one.pid for one in broker.programs() if one.environ().get("TANDEM_REVIEWER") == reviewer_id]
-
-
-@VARIATION
-def test_a_stop_waits_for_a_review_that_ends_in_time(tmp_path: Path) -> None:
-    broker = StaffedBroker(tmp_path, {"drain_seconds": 60})
-    with broker, counter(broker, tmp_path / "repository") as project:
-        review = project.ask("hold-with-brood drained")
-        reviewer = project.claimed(review)["reviewer_id"]
-        broker.running(review)
-        broker.signal_stop()
-        until(lambda: project.member(reviewer)["state"] == "draining", "the reviewer is drained")
-        waiting = project.ask("approve")
-        broker.let("drained")
-        assert broker.wait_stopped() == 0
-        broker.assert_nobody_is_left()
-        broker.assert_intact()
-        with without_pool(broker), reopened(project) as again:
-            status = again.status(review)
-            assert (status["status"], status["reviewer_id"]) == ("approved", reviewer)
-            assert again.status(waiting)["status"] == "pending"
-            ended = again.member(reviewer)
-            assert (ended["state"], ended["drain_reason"], ended["exit_code"]) == ("terminated", "shutdown", 0)
-            assert again.supervision()["state"] == "ended"
 
 
 def test_a_stop_ends_a_review_that_takes_longer_and_gives_it_back(tmp_path: Path) -> None:

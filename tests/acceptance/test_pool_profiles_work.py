@@ -14,7 +14,6 @@ from tests.acceptance.reviewing import edited
 from tests.acceptance.staffed import Counter, StaffedBroker, counter, only_posix, program
 from tests.commandline import Shell
 from tests.git.sandbox import Sandbox
-from tests.modes import VARIATION
 
 pytestmark = only_posix
 RULES = """\
@@ -73,20 +72,6 @@ def approved(project: Counter, diff: str) -> str:
     review = project.put_up(intent="Better.", diff=diff)
     project.when(review, lambda one: one["status"] == "approved", "is approved")
     return review
-
-
-@VARIATION
-def test_one_without_a_vote_adds_findings_and_the_small_model_decides(project: Counter) -> None:
-    review = approved(project, edited())
-    assert told(project, review) == [("advice", "big", "high"), ("small", "tiny", "low")]
-    advised, decided = project.broker.runs(review)
-    [finding] = project.do("list_findings", review_id=review)["findings"]
-    assert (finding["source"], finding["state"], finding["blocking"]) == ("advice", "verified", False)
-    assert "Your verdict has no vote" in advised["prompt"]
-    assert "no vote" not in decided["prompt"]
-    seen = {one["name"].partition("-r")[0]: one for one in project.team()}
-    assert seen["advice"]["outcomes"] == {"verdict": 1}
-    assert seen["small"]["model"] == "tiny"
 
 
 def test_a_rubric_names_sections_of_the_tips_file_and_says_what_is_missing(project: Counter) -> None:

@@ -3,63 +3,12 @@
 from __future__ import annotations
 
 import json
-import threading
-import time
-from collections.abc import Generator
-from contextlib import ExitStack, contextmanager
-from functools import partial
 from pathlib import Path
 
-from tests.acceptance.reviewing import at_once
-from tests.acceptance.staffed import Counter, StaffedBroker, counter, only_posix, program, until
+from tests.acceptance.staffed import StaffedBroker, counter, only_posix, program, until
 from tests.modes import VARIATION
 
 pytestmark = only_posix
-MANY = 9
-CAP = 3
-REASONABLE_SECONDS = 60.0
-
-
-@contextmanager
-def watching(broker: StaffedBroker) -> Generator[list[int]]:
-    """Counts the reviewer processes on the machine, over and over, for as long as the block lasts."""
-    counts: list[int] = []
-    done = threading.Event()
-
-    def watch() -> None:
-        while not done.is_set():
-            counts.append(len(broker.children()))
-            done.wait(0.05)
-
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    try:
-        yield counts
-    finally:
-        done.set()
-        watcher.join()
-
-
-@VARIATION
-def test_many_proposals_at_once_never_pass_the_cap_and_are_all_decided(tmp_path: Path) -> None:
-    pool = {"max_pool_size": CAP, "scaling_ratio": 1}
-    with StaffedBroker(tmp_path, pool) as broker, counter(broker, tmp_path / "repository") as project:
-        began = time.monotonic()
-        with watching(broker) as counts, ExitStack() as stack:
-            desks = [stack.enter_context(Counter(broker, project.root, project.project)) for _ in range(MANY)]
-            reviews = at_once([partial(desk.ask, "approve") for desk in desks])
-            for review in reviews:
-                assert project.decided(review)["status"] == "approved"
-        seconds = time.monotonic() - began
-        assert len(set(reviews)) == MANY
-        assert max(counts) == CAP
-        assert seconds < REASONABLE_SECONDS
-        assert {len(project.of_kind(review, "verdict_submitted")) for review in reviews} == {1}
-        assert {len(broker.runs(review)) for review in reviews} == {1}
-        team = project.team()
-        assert len(team) == CAP
-        assert sum(one["reviews_completed"] for one in team) == MANY
-        assert all(one["approvals"] == one["reviews_completed"] > 0 for one in team)
 
 
 @VARIATION

@@ -12,7 +12,6 @@ from tests.acceptance.tables import table
 from tests.broker import BrokerProcess, fresh_project
 from tests.databases import ON_BOTH_DATABASES
 from tests.git.sandbox import new_file
-from tests.modes import VARIATION
 
 SORTS = ("queue", "newest", "oldest", "updated")
 
@@ -117,16 +116,6 @@ def test_paths_of_the_current_round_are_found_and_counted(shop: Desk):
     assert [row["files"] for row in search(shop, sort="oldest")["reviews"]] == [1, 3, 1]
     shop.revise(three, diff=edited())
     assert ids(shop, path="b.txt") == []
-
-
-@VARIATION
-@ON_BOTH_DATABASES
-def test_a_change_of_very_many_files_is_found_by_any_of_them(shop: Desk):
-    files = 2_000
-    large = shop.put_up(diff="".join(new_file(f"large/{number:04}.txt") for number in range(files)))
-    shop.put_up(diff=edited())
-    assert ids(shop, path="large/1999") == [large]
-    assert [row["files"] for row in search(shop, sort="oldest")["reviews"]] == [files, 1]
 
 
 def test_a_row_is_that_of_a_list(shop: Desk):

@@ -18,7 +18,6 @@ from tandem.core import platforms
 from tests.commandline import DIFF, Ended, Inside, Shell, finish, owners_desk
 from tests.interfaces.bridging import Peer, Reply, Request, bridge, peer
 from tests.interfaces.broker_process import WatchedBroker, watched_broker
-from tests.modes import VARIATION
 from tests.pages.guarded import Surfer
 
 HINTS = ("TANDEM_TOKEN", "tandem token create")
@@ -68,16 +67,6 @@ def refused(ended: Ended) -> dict[str, Any]:
 
 def read(folder: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
-@VARIATION
-def test_the_owner_needs_nothing(broker: WatchedBroker, owner: Inside) -> None:
-    anywhere = Shell("", owner.cwd)
-    listed = finish(anywhere.start("project", "list", "--json", TANDEM_BROKER=""))
-    assert owner.project in {one["project"] for one in listed.data["projects"]}
-    review_id = owner.created()
-    status = owner.run("review", "status", review_id, "--json", TANDEM_BROKER=f"{broker.url}/")
-    assert status.data["status"] == "pending"
 
 
 def test_others_are_told_what_to_do(owner: Inside, elsewhere: Environment) -> None:

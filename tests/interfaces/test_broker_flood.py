@@ -15,14 +15,12 @@ import pytest
 from tests.broker import CALL_SECONDS, BrokerProcess
 from tests.certifying import Authority
 from tests.interfaces.serving import HANDSHAKE, mcp_headers, mcp_message
-from tests.modes import VARIATION
 
 if sys.platform != "linux":
     pytest.skip("platform: limits of another process are Linux's", allow_module_level=True)
 import resource
 
 OPEN_FILES = 320
-HALF = b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 
 
 class Meagre(BrokerProcess):
@@ -50,25 +48,6 @@ def listing(client: httpx.Client) -> httpx.Response:
     """A request that only the SDK can answer."""
     message = mcp_message(HANDSHAKE, "tools/list", {})
     return client.post("/mcp", json=message, headers=mcp_headers(HANDSHAKE, "tools/list"))
-
-
-@VARIATION
-def test_a_broker_is_reached_among_more_half_sent_requests_than_it_can_open_files(meagre: BrokerProcess) -> None:
-    soft, _ = resource.prlimit(meagre.pid, resource.RLIMIT_NOFILE)
-    assert soft == OPEN_FILES, "the soft limit was not raised"
-    half_sent: list[socket.socket] = []
-    try:
-        for _ in range(2 * OPEN_FILES):
-            half_sent.append(socket.create_connection(("127.0.0.1", meagre.port), timeout=CALL_SECONDS))
-            half_sent[-1].sendall(HALF)
-        status = meagre.run("status", "--json")
-        assert json.loads(status.stdout)["data"]["running"] is True, status.stderr
-        with httpx.Client(base_url=meagre.url, timeout=CALL_SECONDS, trust_env=False) as client:
-            assert "create_review" in listing(client).text
-            assert client.post("/api/v1/list_projects", json={}).is_success
-    finally:
-        for one in half_sent:
-            one.close()
 
 
 def test_a_broker_is_reached_by_tls_among_more_unfinished_handshakes_than_it_can_open_files(tmp_path: Path) -> None:

@@ -13,12 +13,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tandem.bridge.broker import BrokerLocator
 from tests.broker import BrokerProcess
 from tests.commandline import Ended, repository
 from tests.forked import run_tandem
-from tests.interfaces.test_bridge_broker import answered
-from tests.modes import VARIATION
 from tests.stranger import listening
 
 KEY = "ab" * 32
@@ -123,27 +120,6 @@ def test_a_stranger_that_passes_the_number_on_to_the_own_broker_proves_nothing(
         refused = user.run("review", "list")
     assert told
     assert "has not proved" in refused.stderr
-
-
-@VARIATION
-@pytest.mark.parametrize("owned", ["token"], indirect=True)
-def test_a_stranger_at_the_usual_port_does_not_keep_an_agent_from_its_own_broker(
-    owned: BrokerProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    user = User(tmp_path, owned.port)
-    for name, value in user.variables.items():
-        monkeypatch.setenv(name, value)
-    calls = owned.health()["calls"]
-    locator = BrokerLocator(None, str(tmp_path))
-    try:
-        answer = answered(locator, tmp_path)
-    finally:
-        user.run("down")
-    assert answer["result"]["structuredContent"]["ok"] is True
-    assert locator.client is not None
-    assert locator.client.target.url != owned.url
-    locator.client.close()
-    assert owned.health()["calls"] == calls
 
 
 def test_a_broker_that_was_named_need_not_prove_anything(owned: BrokerProcess, tmp_path: Path) -> None:

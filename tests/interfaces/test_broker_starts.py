@@ -213,26 +213,6 @@ def test_a_free_port_of_the_last_run_is_taken_again(user: User) -> None:
         assert user.status()["url"] == first
 
 
-@VARIATION
-@pytest.mark.parametrize("start", ["by itself", "for a client"])
-def test_a_start_without_options_takes_a_free_port_where_the_last_one_is_taken_and_is_found_there(
-    user: User, start: str
-) -> None:
-    user.killed("--port", str(user.port))
-    with socket.create_server(("127.0.0.1", user.port)):
-        if start == "by itself":
-            user.up()
-        else:
-            with bridge(folder=user.folder, **user.environment) as client:
-                answer = client.tool("get_review_stats")
-                assert answer["ok"] is True, answer
-        found = user.status()
-        assert found["running"]
-        assert found["url"] != f"http://127.0.0.1:{user.port}"
-        refused = user.run("up", "--port", str(user.port), "--data-dir", str(user.folder / "other"))
-        assert f"Port {user.port} at 127.0.0.1 cannot be had" in refused.stderr
-
-
 def test_automatic_starts_at_once_start_one_broker(user: User) -> None:
     user.killed("--port", str(user.port))
     with bridge(folder=user.folder, **user.environment) as client:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -23,7 +22,6 @@ from tandem.cli.main import OFFERS
 from tests.commandline import Inside, Shell, repository
 from tests.forked import Started, start_tandem
 from tests.interfaces.broker_process import WatchedBroker, watched_broker
-from tests.modes import VARIATION
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="platform: reviewers run in WSL there")
 
@@ -113,22 +111,6 @@ def newest(tandem: Inside) -> str:
     return str(tandem.run("review", "list", "--json").data["reviews"][0]["review_id"])
 
 
-@VARIATION
-def test_the_pool_decides_and_its_reviewers_are_shown(tandem: Inside) -> None:
-    assert "No reviewer has run yet" in tandem.run("reviewers", "list").stdout
-    status, _ = submitted(tandem, "Evaluate it", "three = eval(two)", "--wait", "--timeout", "60")
-    assert status == 10
-    assert "a.txt:3" in tandem.run("review", "discussion", newest(tandem)).stdout
-    status, _ = submitted(tandem, "Do it right", "three", "--wait", "--timeout", "60")
-    assert status == 0
-    [reviewer] = running(tandem)
-    shown = tandem.run("reviewers", "list").stdout
-    for words in ("running", "custom", reviewer["reviewer_id"], tandem.project, "active", "50%"):
-        assert words in shown
-    assert "\x1b" not in shown
-    assert f"\n{reviewer['reviewer_id']}" in shown
-
-
 def test_only_reviewers_of_the_project_are_listed_but_every_pool(tandem: Inside, tmp_path: Path) -> None:
     other = repository(tmp_path / f"{tmp_path.name}-other")
     tandem.run("project", "add", str(other))
@@ -165,20 +147,6 @@ def offered(tandem: Inside, incomplete: str) -> list[tuple[str, str]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TANDEM_BROKER", tandem.url)
         return OFFERS["reviewer"](incomplete)
-
-
-@VARIATION
-def test_a_paused_pool_starts_nothing_and_says_why(tandem: Inside) -> None:
-    paused = tandem.run("reviewers", "pause", "--reason", "the model is down")
-    assert ("paused" in paused.stdout, "starts nothing: the model is down" in paused.stdout) == (True, True)
-    submitted(tandem, "Wait for it", "three")
-    refused = tandem.run("reviewers", "spawn")
-    assert (refused.status, "POOL_DISABLED" in refused.stderr, "resume" in refused.stderr) == (1, True, True)
-    assert running(tandem) == []
-    assert "the model is down" in tandem.run("reviewers", "list").stdout
-    assert "running" in tandem.run("reviewers", "resume").stdout
-    decided = tandem.run("review", "status", newest(tandem), "--wait", "--timeout", "60")
-    assert (decided.status, "approved" in decided.stdout) == (0, True)
 
 
 def test_logs_are_those_of_this_machine(tandem: Inside, broker: WatchedBroker) -> None:
@@ -282,33 +250,6 @@ def test_a_supervisor_elsewhere_reviews_with_the_history_of_the_folder_that_it_i
     assert not psutil.pid_exists(pid)
     assert list((tmp_path / "data" / "logs" / "reviewers").glob("custom-r1-*.log"))
     assert alone.run("reviewers", "list", "--json").data["pools"][-1]["state"] == "ended"
-
-
-@VARIATION
-def test_a_second_supervisor_on_a_folder_is_refused_and_one_on_its_copy_is_another(
-    alone: Inside, tmp_path: Path
-) -> None:
-    folder, copied = tmp_path / "folder", tmp_path / "copied"
-    before = {pool["supervisor_id"] for pool in broker_pools(alone)}
-    with supervisor(alone, folder, "--project", alone.cwd.name) as (first, line):
-        told_until("runs reviewers", line)
-        with supervisor(alone, folder) as (refused, _):
-            assert refused.wait(PATIENCE_SECONDS) != 0
-            assert refused.stderr is not None
-            assert "Another supervisor of reviewers runs on" in " ".join(refused.stderr.read().decode().split())
-        shutil.copytree(folder, copied)
-        with supervisor(alone, copied, "--project", alone.cwd.name) as (second, copied_line):
-            told_until("runs reviewers", copied_line)
-            pools = {pool["supervisor_id"] for pool in broker_pools(alone)} - before
-            assert len(pools) == 2
-            # More than one pool may have.
-            started = [alone.run("reviewers", "spawn", "--json") for _ in range(CAP + 1)]
-            assert [one.status for one in started] == [0] * len(started)
-            assert pools <= {one["supervisor_id"] for one in running(alone)}
-            for process in (first, second):
-                assert process.poll() is None
-                process.send_signal(signal.SIGTERM)
-            assert [process.wait(PATIENCE_SECONDS) for process in (first, second)] == [0, 0]
 
 
 def test_a_second_signal_ends_the_reviewers_at_once(alone: Inside, tmp_path: Path) -> None:

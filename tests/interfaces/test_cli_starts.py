@@ -14,60 +14,9 @@ from tandem.bridge.operations import OPERATIONS
 from tandem.cli import program
 from tandem.cli.table import COMMANDS
 from tests.commandline import NOBODY, Inside
-from tests.modes import VARIATION
 
 SLOW = ("asyncio", "orjson", "pydantic", "rich", "typer")
 """Each takes longer to import than the interpreter to start."""
-_WATCHED = (
-    "import atexit, json, runpy, sys;"
-    f"atexit.register(lambda: sys.stderr.write('\\n' + json.dumps([one for one in {SLOW} if one in sys.modules])));"
-    "sys.argv = ['tandem', *sys.argv[1:]];"
-    "runpy.run_module('tandem', run_name='__main__')"
-)
-
-
-def slow_imports(*words: str, broker: str = NOBODY) -> list[str]:
-    """Which slow modules a command has imported when it ends, in a process of its own."""
-    environment = {**os.environ, "TANDEM_BROKER": broker}
-    ended = subprocess.run(
-        [sys.executable, "-c", _WATCHED, *words], env=environment, capture_output=True, text=True, check=False
-    )
-    assert "Traceback" not in ended.stderr, ended.stderr
-    return json.loads(ended.stderr.rpartition("\n")[2])
-
-
-QUICK = (
-    "--version",
-    "version",
-    "me",
-    "review list",
-    "review list --json",
-    "review status {review}",
-    "review status {review} --wait --timeout 0",
-    "review claim {review} --reviewer-id rita",
-    "review verdict {review} --verdict approve --reviewer-id rita",
-    "review approve {other} --agent rita",
-    "review checkout {review}",
-    "review.list",
-    "checks list --review-id {review}",
-    "gate check",
-    "submit -m again",
-    "submit -m again --wait --timeout 0",
-    "apply {review}",
-    "cycle status",
-    "inbox show",
-    "token list",
-    "reviewers list",
-)
-
-
-@VARIATION
-def test_a_command_has_imported_nothing_slow_when_it_ends(tandem: Inside) -> None:
-    names = {"review": tandem.created(), "other": tandem.created("--intent", "another")}
-    (tandem.cwd / "a.txt").write_text("one\ntwo and more\n")
-    told = [[word.format_map(names) for word in words.split()] for words in QUICK]
-    slow = {" ".join(words): slow_imports(*words, broker=tandem.url) for words in told}
-    assert {words: names for words, names in slow.items() if names} == {}
 
 
 def test_a_command_has_said_everything_when_its_process_ends(tandem: Inside) -> None:

@@ -19,7 +19,6 @@ from tests.acceptance.reviewing import Desk
 from tests.acceptance.staffed import Counter, StaffedBroker, counter, only_posix, until
 from tests.broker import fresh_project
 from tests.commandline import Shell, finish
-from tests.modes import VARIATION
 from tests.repository.gating import Gated
 from tests.repository.stepping import PLAN, PLAN_FILE, Steps
 
@@ -122,15 +121,6 @@ def test_a_program_that_is_missing(pool: Pool) -> None:
         aside.rename(pool.program)
     assert str(pool.program) in none["message"]
     assert "PATH of the broker" in none["remedy"]
-
-
-@VARIATION
-def test_a_pool_whose_circuit_is_open(pool: Pool) -> None:
-    pool.becomes("broken")
-    pool.ask("approve")
-    none = pool.why("circuit_open")["no_reviewer"]
-    assert "the model does not exist" in none["message"]
-    assert "tandem reviewers resume" in none["remedy"]
 
 
 def test_a_program_that_hangs_is_ended_for_its_silence_and_the_proposer_told(pool: Pool) -> None:
@@ -273,17 +263,6 @@ def test_an_agents_wait_ends_at_once_where_a_person_paused_the_pool_and_the_page
     # Where a terminal has a command, the page has a link.
     assert "What helps: resume it, or review it." in page
     assert 'href="/reviewers">Reviewers</a>' in page
-
-
-@VARIATION
-def test_a_wait_ends_when_the_pool_is_paused_meanwhile(pool: Pool, paused: Callable[[], None]) -> None:
-    pool.becomes("hang")
-    review = pool.ask("approve")
-    waiting = Shell(pool.broker.url, pool.root).start("review", "status", review, "--wait", "--json", **AGENT)
-    pool.claimed(review)
-    paused()
-    ended = finish(waiting)
-    assert (ended.status, ended.data["no_reviewer"]["reason"]) == (14, "paused")
 
 
 def test_an_agents_wait_for_its_turn_ends_where_the_hand_off_gets_no_reviewer(

@@ -8,11 +8,9 @@ import pytest
 
 from tandem.cli.review_screen.review import ReviewScreen
 from tandem.client import TandemClient
-from tandem.pool.rules import supervisor_id
 from tandem.reviews.finding_contract import GivenFinding
 from tests.commandline import DIFF
 from tests.interfaces.screen_stage import PERSON, Stage, stage
-from tests.modes import VARIATION
 
 pytestmark = pytest.mark.anyio
 
@@ -28,22 +26,6 @@ async def test_what_waits_is_listed_in_the_brokers_order_and_new_things_come_by_
     await at.bob.claim_review(reviewer_id="bob", review_id=held)
     shown = await at.shows("Waiting on others (1)", "being reviewed", "bob")
     assert shown.index("A normal change") < shown.index("Waiting on others") < shown.index("A held change")
-
-
-@VARIATION
-async def test_a_pool_that_is_paused_is_one_cause_and_what_it_holds_up_opens(at: Stage) -> None:
-    secret = "t" * 40
-    async with TandemClient(at.other.session.url) as steward:
-        await steward.data(
-            "supervisor_register",
-            {"secret": secret, "incarnation": "ab12", "host": "a-host", "provider": "codex", "projects": [at.project]},
-        )
-        await steward.pause_reviewers(supervisor_id=supervisor_id(secret), reason="The model is down")
-    held = [await at.create(intent) for intent in ("The first", "The second", "The third")]
-    shown = await at.shows("Problems (1)", "r: resume it", "The model is down; 3 reviews wait", "The third")
-    assert "Unclaimed" not in shown
-    await at.opened(held[1])
-    await at.shows("The second")
 
 
 async def test_of_a_projects_unclaimed_reviews_ten_stand_unfolded_until_the_person_opens_the_rest(at: Stage) -> None:
@@ -92,37 +74,6 @@ async def test_reviews_at_which_reviewers_failed_are_tried_again_together(at: St
     assert [(await at.status(one)).attention for one in failed] == [None, None]
 
 
-@VARIATION
-async def test_a_finding_on_the_line_under_the_cursor_goes_with_the_verdict(at: Stage, review_id: str) -> None:
-    await at.press("down", "down", "down", "down", "l")
-    await at.shows("Finding on a.txt, line 2", "Minor. The fault", "your next verdict, which claims the review.")
-    await at.type("why 2?")
-    await at.press("ctrl+s")
-    await at.shows("minor, not sent yet on line 2", "why 2?", "Kept: it goes with your next verdict (y).")
-    # How grave it is one chooses by a key, now or when one comes back.
-    await at.press("down", "l", "f2", "f2", "f2")
-    await at.shows("Major. The fault")
-    await at.press("ctrl+s")
-    await at.shows("major, not sent yet on line 2", "why 2?")
-    await at.press("up", "up", "l")
-    await at.shows("Finding on a.txt, line 2 before the change")
-    await at.type("It was two.")
-    await at.press("ctrl+s")
-    await at.shows("minor, not sent yet on line 2 before the change")
-    await at.press("r")
-    await at.shows("Goes with it: 2 findings.", "Request changes. Reason (optional)")
-    assert (await at.status(review_id)).status == "pending"
-    await at.press("ctrl+s")
-    assert (await at.becomes(review_id, "changes_requested")).verdict_reason == "See the findings on the lines."
-    await at.shows(f"major, open, blocking: {PERSON} on line 2:", "why 2?", "Your 2 findings: 2 open (1 keeps")
-    found = (await at.other.list_findings(review_id=review_id)).findings
-    assert {(one.severity, one.claim, one.file, one.line, one.side) for one in found} == {
-        ("major", "why 2?", "a.txt", 2, "new"),
-        ("minor", "It was two.", "a.txt", 2, "old"),
-    }
-    assert at.app.desk.drafts.unsent() == []
-
-
 async def test_a_reason_typed_at_once_is_a_reason_and_chooses_no_verdict(at: Stage, review_id: str) -> None:
     await at.press("down", "down", "l")
     await at.type("Why 1?")
@@ -139,33 +90,6 @@ async def test_a_reason_typed_at_once_is_a_reason_and_chooses_no_verdict(at: Sta
     found = await at.becomes(review_id, "changes_requested")
     assert found.verdict_reason is not None
     assert sorted(found.verdict_reason.split()) == ["a", "go", "no", "x"]
-
-
-@VARIATION
-async def test_a_finding_that_was_kept_goes_with_the_verdict_on_a_later_round(at: Stage, review_id: str) -> None:
-    await at.press("down", "down", "down", "down", "l")
-    await at.shows("Finding on a.txt, line 2")
-    await at.type("why 2?")
-    await at.press("ctrl+s")
-    await at.shows("minor, not sent yet on line 2", "why 2?")
-    [kept] = (await at.other.list_drafts(person=PERSON, review_id=review_id)).drafts
-    assert (kept.kind, kept.round, kept.line, kept.body) == ("finding", 1, 2, "why 2?")
-    moved = DIFF.replace("@@ -1,2 +1,2 @@", "@@ -1,2 +1,3 @@").replace(" one", "+zero\n one")
-    assert moved != DIFF
-    await at.create(review_id=review_id, diff=moved)
-    await at.shows("round 1 of 2")
-    await at.press("right_square_bracket", "right_square_bracket")
-    await at.shows("round 2 of 2", "minor, not sent yet on line 3", "why 2?")
-    await at.press("r")
-    await at.shows("Goes with it: 1 finding.", "a.txt, line 3: your draft from round 1.")
-    await at.press("ctrl+s")
-    await at.becomes(review_id, "changes_requested")
-    found = (await at.other.list_findings(review_id=review_id)).findings
-    assert [(one.round, one.line, one.lines, one.claim) for one in found][:1] == [(2, 3, "2", "why 2?")]
-    await at.lacks("not sent yet")
-    # The broker forgets it a moment after the screen has.
-    while (await at.other.list_drafts(person=PERSON, review_id=review_id)).drafts:
-        await at.pilot.pause(0.02)
 
 
 async def test_a_whole_finding_on_several_lines_is_written_by_keys(at: Stage, review_id: str) -> None:
@@ -328,47 +252,6 @@ async def test_no_verdict_on_ones_own_work_is_offered_but_answers_to_findings_ar
         await at.shows("major, refuted, blocking", "Answer: It is meant.")
         [found, _] = (await at.other.list_findings(review_id=review_id)).findings
         assert (found.finding_id, found.state, found.answered_by) == (blocking, "refuted", "robot")
-
-
-@VARIATION
-async def test_whose_counter_patch_the_proposer_accepted_decides_on_it(at: Stage, review_id: str, url: str) -> None:
-    async with TandemClient(url, agent=PERSON) as ann:
-        claim = await ann.claim_review(reviewer_id=PERSON, review_id=review_id)
-        given = await ann.submit_verdict(
-            review_id,
-            verdict="changes_requested",
-            reason="so",
-            counter_patch=BETTER,
-            claim_generation=claim.claim_generation or 0,
-        )
-    await at.other.accept_counter_patch(review_id, counter_patch_id=given.counter_patch_id or "")
-    await at.shows("round 1 of 2")
-    await at.press("right_square_bracket", "right_square_bracket")
-    await at.shows("round 2 of 2", "+ better")
-    await at.press("a", "ctrl+s")
-    await at.becomes(review_id, "approved")
-
-
-@VARIATION
-async def test_a_claim_on_what_became_ones_own_can_only_be_released(at: Stage, url: str) -> None:
-    review_id = await at.create()
-    async with TandemClient(url) as nameless:
-        claim = await nameless.claim_review(reviewer_id=PERSON, review_id=review_id)
-        given = await nameless.submit_verdict(
-            review_id,
-            verdict="comment",
-            reason="so",
-            counter_patch=BETTER,
-            claim_generation=claim.claim_generation or 0,
-        )
-        # It is unknown whether its author accepted it.
-        await nameless.accept_counter_patch(review_id, counter_patch_id=given.counter_patch_id or "")
-    await at.opened(review_id)
-    await at.shows("yours, claim ends", "It is your own")
-    await at.press("a")
-    await at.shows("X releases your claim")
-    await at.press("X")
-    await at.becomes(review_id, "pending")
 
 
 async def test_what_somebody_else_holds_is_refused_and_a_claim_that_has_ended_is_made_again_by_sending(

@@ -13,11 +13,9 @@ from textual.widgets import Input
 
 from tandem.cli import persons
 from tandem.errors import InvalidInput
-from tandem.reviews.finding_contract import GivenFinding
 from tests.broker import BrokerProcess
 from tests.commandline import running_broker
 from tests.interfaces.screen_stage import DIFF, PERSON, Stage, stage
-from tests.modes import VARIATION
 
 pytestmark = pytest.mark.anyio
 
@@ -103,23 +101,6 @@ async def test_a_plan_is_shown_as_a_document_with_findings_by_line(at: Stage) ->
     await at.becomes(review_id, "approved")
     said = (await at.other.get_discussion(review_id)).entries
     assert [(one.file, one.line, one.body) for one in said if one.kind == "finding"] == [("PLAN.md", 3, "how long?")]
-
-
-@VARIATION
-async def test_what_others_do_is_shown_where_it_happens_the_gravest_first(at: Stage, review_id: str) -> None:
-    await at.bob.claim_review(reviewer_id="bob", review_id=review_id)
-    await at.shows("with bob, claim ends")
-    found = [
-        GivenFinding(file="a.txt", line=1, end_line=2, severity="minor", claim="Longer."),
-        GivenFinding(file="a.txt", line=1, severity="nit", category="style", claim="Apart."),
-        GivenFinding(file="a.txt", line=1, severity="blocker", claim="Louder."),
-    ]
-    await at.bob.submit_verdict(review_id, verdict="comment", reason="so", reviewer_id="bob", findings=found)
-    shown = await at.shows("minor, open: bob on lines 1-2:", "Apart.")
-    assert shown.index("Louder.") < shown.index("Longer.") < shown.index("Apart.")
-    comment = {"file": "a.txt", "line": 2, "body": "numbers?"}
-    await at.bob.submit_verdict(review_id, verdict="rejected", reason="no", reviewer_id="bob", comments=[comment])  # pyright: ignore[reportArgumentType] - as JSON
-    await at.shows("bob rejected on round 1.", "minor, open: bob on line 2:", "numbers?")
 
 
 async def test_after_three_rounds_a_person_decides_and_lets_it_go_on(at: Stage, review_id: str) -> None:

@@ -26,7 +26,6 @@ from tandem.store.base import Store
 from tandem.store.engine import make_store
 from tandem.store.schema import POSTGRESQL_WORDS, SQLITE_WORDS, Schema, SchemaDialect, migrating
 from tandem.store.statement import SQLITE, Statement
-from tests.modes import VARIATION
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -118,19 +117,6 @@ def described(url: str) -> list[tuple[Any, ...]]:
 def test_the_migrations_lead_to_the_tables(url: str) -> None:
     migrated(url)
     assert differences(url) == []
-
-
-@VARIATION
-def test_a_fresh_database_is_like_one_that_took_every_migration(url: str, tmp_path: Path, request: Any) -> None:
-    opened(url).close_blocking()
-    assert differences(url) == []
-    fresh = described(url)
-    if url.startswith("sqlite"):
-        other = f"sqlite:///{tmp_path / 'old' / 'tandem.db'}"
-    else:
-        other = request.getfixturevalue("postgres_server").create_database()
-    migrated(other)
-    assert sorted(set(described(other)) ^ set(fresh), key=repr) == []
 
 
 def test_the_listed_revisions_are_the_scripts_in_their_order() -> None:
