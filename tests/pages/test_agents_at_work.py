@@ -65,26 +65,6 @@ def test_real_reviewers_are_watched_started_drained_and_ended(
         expect(page.get_by_role("heading", name=re.compile("running"))).to_be_visible()
 
 
-@VARIATION
-def test_a_reviewer_that_is_ended_goes_and_one_elsewhere_has_its_log_elsewhere(page: Page, shop: Desk):
-    steward = Steward(shop)
-    steward.register()
-    shop.do("spawn_reviewer")
-    name = steward.one()
-    page.goto(f"/reviewers?project={shop.project}")
-    row = page.get_by_role("article").filter(has_text=shop.project)
-    page.get_by_role("link", name=steward.seen(name)["name"], exact=True).click()
-    expect(page.get_by_text("Its log is on a-host")).to_be_visible()
-    page.go_back()
-    row.get_by_role("button", name=re.compile("^Drain")).click()
-    expect(row).to_contain_text("draining")
-    assert steward.seen(name)["state"] == "draining"
-    row.get_by_role("button", name=re.compile("^End now")).click()
-    expect(page).to_have_url(re.compile("/reviewers"))
-    steward.beat()
-    assert steward.known[name] == "kill"
-
-
 def silent_for(steward: Steward, name: str, seconds: float) -> None:
     """Have a reviewer fall silent so long ago."""
     instant = round((time.time() - seconds) * 1_000_000)

@@ -354,18 +354,6 @@ def test_no_page_elsewhere_logs_a_person_in_or_out(doors: Windows, guarded: Guar
         expect(page.get_by_role("heading", name="ada")).to_be_visible()
 
 
-@VARIATION
-def test_a_link_from_elsewhere_leads_through_the_login(doors: Windows, guarded: Guarded, ada: Issued) -> None:
-    doors.allow(r"^request to another host: GET http://localhost:\d+/")
-    page = doors.open(None)
-    with serving_elsewhere() as site:
-        site.pages["/chat"] = f'<!doctype html><a href="{guarded.url}/statistics?days=7">Look</a>'
-        page.goto(site.at("localhost", "/chat"))
-        page.get_by_role("link", name="Look").click()
-    write(page, "Access token", ada.token, "Log in")
-    expect(page).to_have_url(f"{guarded.home(ada.token)}/statistics?days=7")
-
-
 def test_a_trusted_broker_has_no_login(broker: BrokerProcess) -> None:
     with httpx.Client(base_url=broker.url, trust_env=False) as browser:
         assert browser.get("/login", params={"to": "/queue"}).headers["location"] == "/queue"

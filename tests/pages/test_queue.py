@@ -45,19 +45,6 @@ def test_reviews_are_found_by_state_words_path_and_people(page: Page, shop: Desk
     expect(page.locator(f"#row-{found} a")).to_have_attribute("href", f"/reviews/{found}")
 
 
-@VARIATION
-def test_what_comes_into_the_queue_is_seen_at_once_and_what_is_ticked_stays(page: Page, shop: Desk):
-    first = shop.put_up(intent="The first")
-    page.goto(f"/queue?project={shop.project}")
-    shop.put_up(intent="The second")
-    expect(page.get_by_role("link", name="The second")).to_be_visible()
-    page.locator(f"#row-{first}").focus()
-    page.keyboard.press("x")
-    shop.put_up(intent="The third")
-    expect(page.get_by_role("link", name=re.compile("Pending 3"))).to_be_visible()
-    expect(page.get_by_role("checkbox", name="Choose The first")).to_be_checked()
-
-
 def test_nothing_moves_from_under_a_pointer_that_is_pressed(page: Page, shop: Desk):
     shop.put_up(intent="Pressed")
     page.goto(f"/queue?project={shop.project}&sort=newest")

@@ -70,36 +70,6 @@ def test_a_verdict_that_needs_a_reason_asks_for_it(page: Page, shop: Desk, key: 
     assert (found["status"], found["verdict_reason"]) == (status, "It is not better.")
 
 
-@VARIATION
-def test_comments_stay_over_a_reload_and_can_be_changed_and_sent_alone(page: Page, shop: Desk) -> None:
-    review = held(page, shop)
-    line(page, 2, side="before").click()
-    page.get_by_label("Finding on a.txt:2 (a removed line)").fill("Keep it")
-    page.reload()
-    expect(page.get_by_label("Finding on a.txt:2 (a removed line)")).to_have_value("Keep it")
-    page.get_by_role("button", name="Add to the verdict").click()
-    page.get_by_role("button", name="Edit", exact=True).click()
-    write(page, "Finding on a.txt:2 (a removed line)", "Keep it, please", "Send now")
-    expect(page.locator("table.diff .thread").get_by_text("Keep it, please")).to_be_visible()
-    expect(page.get_by_text("Not sent yet")).to_have_count(0)
-    [comment] = [entry for entry in shop.discussion(review) if entry["kind"] == "finding"]
-    assert comment["body"] == "Keep it, please"
-    assert shop.status(review)["status"] == "in_review"
-
-
-@VARIATION
-def test_beginning_a_comment_claims_the_review(page: Page, shop: Desk) -> None:
-    review = shown(page, shop)
-    line(page, 2).click()
-    expect(page.get_by_role("button", name="Claim")).to_be_visible()
-    write(page, "Finding on a.txt:2", "First thoughts", "Add to the verdict")
-    expect(page.get_by_text("You hold it.")).to_be_visible()
-    expect(page.get_by_text("1 finding goes with it")).to_be_visible()
-    page.get_by_role("button", name="Comment", exact=True).click()
-    expect(page.locator("table.diff .thread").get_by_text("First thoughts")).to_be_visible()
-    assert shop.status(review)["verdict_reason"] == "See the findings on the lines."
-
-
 def test_who_holds_it_and_why_nothing_else_is_offered(page: Page, shop: Desk, windows: Windows) -> None:
     review = shop.put_up(diff=edited())
     shop.claim(review, "rita")
@@ -137,29 +107,6 @@ def test_who_holds_it_and_why_nothing_else_is_offered(page: Page, shop: Desk, wi
     expect(holder.locator("#acts").get_by_text("It is your own: somebody else gives the verdict.")).to_be_visible()
     expect(revised.locator("#acts").get_by_role("button", name="Claim")).to_have_count(0)
     expect(own.locator("#acts").get_by_role("button", name="Claim")).to_have_count(0)
-
-
-@VARIATION
-def test_two_windows_talk(page: Page, shop: Desk, windows: Windows, axe: Check) -> None:
-    review = held(page, shop)
-    own = windows.open(PROPOSER, width=360, height=740, scheme="dark", at=f"/reviews/{review}")
-    page.keyboard.press("m")
-    page.keyboard.type("Is it **tested**?")
-    page.keyboard.press("Control+Enter")
-    expect(page.get_by_text(f"Sent. {PROPOSER} comes next.")).to_be_visible()
-    expect(page.get_by_role("button", name="Send the message")).to_be_disabled()
-    expect(page.locator("#message-body")).to_have_value("")
-
-    expect(own.locator("#stream").get_by_text("Is it tested?")).to_be_visible()
-    expect(own.locator("#acts").get_by_text("You are asked to answer.")).to_be_visible()
-    write(own, "Message as the proposer", "It is.", "Send the message")
-    expect(page.locator("#stream").get_by_text("It is.", exact=True)).to_be_visible()
-    expect(page.get_by_role("button", name="Send the message")).to_be_enabled()
-    axe(own)
-    assert [(entry["author"], entry["body"]) for entry in shop.discussion(review)] == [
-        ("ada", "Is it **tested**?"),
-        (PROPOSER, "It is."),
-    ]
 
 
 def test_a_finding_is_talked_about_answered_and_settled_in_its_place(page: Page, shop: Desk, windows: Windows) -> None:

@@ -76,26 +76,6 @@ def test_rejected_with_a_reason(page: Page, shop: Desk, windows: Windows) -> Non
 
 
 @VARIATION
-def test_a_decision_on_one_that_is_gone_is_told(page: Page, shop: Desk, windows: Windows) -> None:
-    windows.allow("status of 409", "ERR_FAILED")
-    review = shop.put_up(diff=edited())
-    shop.claim(review)
-    shop.verdict(review, "comment", counter_patch=edited(text="best"))
-    page.route("**/events*", lambda route: route.abort())
-    page.goto(f"/reviews/{review}")
-    page.locator("#acts").get_by_label("Reason", exact=False).fill("Fine by me.")
-    shop.verdict(review, "comment", counter_patch=edited(text="even better"))
-    page.get_by_role("button", name="Accept the counter-patch").click()
-    expect(page.locator(".acts-refusal").get_by_text("rev-1 offered a counter-patch")).to_be_visible()
-    expect(page.locator("#acts").get_by_label("Reason", exact=False)).to_have_value("Fine by me.")
-    expect(page.locator("#counter-patch").get_by_text("even better")).to_be_visible()
-    assert shop.status(review)["round"] == 1
-    page.get_by_role("button", name="Accept the counter-patch").click()
-    expect(page.locator("#review-head").get_by_text("Round 2 is there", exact=False)).to_be_visible()
-    assert "+even better" in shop.do("get_proposal", review_id=review)["diff"]
-
-
-@VARIATION
 def test_other_files_new_ones_and_deletion(page: Page, shop: Desk) -> None:
     review = opened(page, shop)
     content(page, "a.txt").fill(lines((2, "best")))

@@ -9,9 +9,8 @@ from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.acceptance.reviewing import PROPOSER, Desk, edited
 from tests.acceptance.staffed import until
-from tests.git.sandbox import Sandbox, new_file
 from tests.modes import VARIATION
-from tests.pages.changes import held, keeps, line, shown, staged
+from tests.pages.changes import held, keeps, line, shown
 from tests.pages.conftest import Check
 from tests.pages.windows import Windows, write
 
@@ -40,40 +39,6 @@ def comments(shop: Desk, review: str) -> list[str]:
 def drafts(shop: Desk, review: str) -> list[tuple[str, str]]:
     found = shop.do("list_drafts", person="ada", review_id=review)["drafts"]
     return [(one["kind"], one["body"]) for one in found]
-
-
-@VARIATION
-def test_an_open_editor_is_not_left_behind_by_a_verdict(page: Page, shop: Desk, axe: Check) -> None:
-    review = held(page, shop)
-    line(page, 2).focus()
-    page.keyboard.press("c")
-    typed(page, "Why two?")
-    page.get_by_label(EDITOR).blur()
-    page.keyboard.press("Shift+A")
-    expect(dialog(page).get_by_text("a.txt:2")).to_be_visible()
-    expect(dialog(page).get_by_role("button", name="Send with it")).to_be_focused()
-    axe(page, "dialog[open]")
-    # Back leaves everything as it was.
-    page.keyboard.press("Escape")
-    expect(dialog(page)).to_be_hidden()
-    expect(page.get_by_label(EDITOR)).to_have_value("Why two?")
-    assert shop.status(review)["status"] == "claimed"
-    page.get_by_label("Your verdict on round 1").fill("Good.")
-    page.keyboard.press("Control+Enter")
-    expect(dialog(page)).to_be_visible()
-    page.keyboard.press("Tab")
-    page.keyboard.press("Tab")
-    expect(dialog(page).get_by_role("button", name="Back")).to_be_focused()
-    page.keyboard.press("Enter")
-    expect(page.get_by_label("Your verdict on round 1")).to_be_focused()
-    page.get_by_role("button", name="Approve").first.click()
-    dialog(page).get_by_role("button", name="Send with it").click()
-    expect(page.locator("table.diff .thread").get_by_text("Why two?")).to_be_visible()
-    assert (comments(shop, review), shop.status(review)["status"]) == (["Why two?"], "approved")
-    until(lambda: not drafts(shop, review), "no draft is left")
-    page.reload()
-    expect(page.locator("table.diff .thread").get_by_text("Why two?")).to_be_visible()
-    expect(page.locator(".pending-state")).to_have_count(0)
 
 
 @VARIATION
@@ -206,26 +171,6 @@ def test_what_is_typed_just_before_the_page_is_left_is_kept(page: Page, shop: De
     expect(other.locator("table.diff .pending-comment")).to_contain_text("In a hurry")
 
 
-@VARIATION
-def test_forms_come_back_in_another_browser_marked(page: Page, shop: Desk, windows: Windows) -> None:
-    review = held(page, shop)
-    # The message first: it is not the reviewer's turn to write one after the comment.
-    forms = {"Message as": ("body", "Send the message"), "Your verdict on round 1": ("reason", "Comment")}
-    for label in forms:
-        typed(page, f"Half a thought: {label}", label)
-    assert sorted(kind for kind, _ in drafts(shop, review)) == ["message", "verdict"]
-    other = windows.open("ada", at=f"/reviews/{review}")
-    for label, (kept, button) in forms.items():
-        expect(other.get_by_label(label)).to_have_value(f"Half a thought: {label}")
-        expect(other.locator(f"form:has([name={kept}]) > label[data-told=draft]")).to_be_visible()
-        other.get_by_role("button", name=button, exact=True).click()
-        expect(other.locator("#stream").get_by_text(f"Half a thought: {label}")).to_be_visible()
-    until(lambda: not drafts(shop, review), "no draft is left")
-    looked_at(page)
-    for label in forms:
-        expect(page.get_by_label(label)).to_have_value("")
-
-
 def test_an_approval_elsewhere_and_a_new_round_strand_no_draft(page: Page, shop: Desk) -> None:
     review = held(page, shop)
     line(page, 2).click()
@@ -255,29 +200,6 @@ def test_an_approval_elsewhere_and_a_new_round_strand_no_draft(page: Page, shop:
 
 
 @VARIATION
-def test_a_finding_that_was_added_to_the_verdict_goes_with_the_one_on_the_next_round(page: Page, shop: Desk) -> None:
-    review = held(page, shop, diff=edited() + new_file("new.txt", "hello"))
-    for path, words in (("a.txt", "Why two?"), ("new.txt", "To whom?")):
-        page.locator(f'table.diff[data-path="{path}"] a[data-side="after"][data-line="1"]').click()
-        typed(page, words, f"Finding on {path}:1")
-        page.get_by_role("button", name="Add to the verdict").click()
-    shop.verdict(review, "changes_requested", shop.status(review)["claim_generation"])
-    shop.revise(review, diff=edited(text="best"))
-    shop.claim(review, "ada")
-    page.goto(f"/reviews/{review}")
-    own = page.get_by_role("group", name="Your drafts")
-    expect(own.get_by_text("2 findings go with it:")).to_be_visible()
-    expect(own.locator("p.facts > a")).to_have_text(
-        ["a.txt:1 (your draft from round 1)", "new.txt:1 (your draft from round 1)"]
-    )
-    expect(page.locator("table.diff .pending-state")).to_have_text("Your draft from round 1, not sent yet")
-    page.get_by_role("button", name="Approve").first.click()
-    expect(page.locator("#acts").get_by_text("Approved by ada")).to_be_visible()
-    assert [one.splitlines()[-1] for one in comments(shop, review)[-2:]] == ["Why two?", "To whom?"]
-    until(lambda: not drafts(shop, review), "no draft is left")
-
-
-@VARIATION
 def test_an_editor_says_that_writing_claims_the_review_only_where_it_does(page: Page, shop: Desk) -> None:
     review = shown(page, shop)
     line(page, 2).click()
@@ -303,60 +225,6 @@ def test_an_editor_says_that_writing_claims_the_review_only_where_it_does(page: 
 
 
 @VARIATION
-def test_a_draft_goes_to_its_lines_in_the_round_of_the_verdict(page: Page, shop: Desk, repo: Sandbox) -> None:
-    repo.write("a.txt", repo.read("a.txt").replace(b"line 2", b"better"))
-    review = held(page, shop, diff=staged(repo))
-    line(page, 2).click()
-    typed(page, "Why better?")
-    page.get_by_text("More", exact=True).first.click()
-    with keeps(page, "Always.", field="failure"):
-        page.get_by_label("How it fails").fill("Always.")
-    with keeps(page, "best", field="suggestion"):
-        page.get_by_label("Suggest a change").fill("best")
-    page.get_by_role("button", name="Add to the verdict").click()
-    shop.verdict(review, "changes_requested", shop.status(review)["claim_generation"])
-    text = repo.read("a.txt").replace(b"line 2", b"better")
-    repo.write("a.txt", b"one\ntwo\nthree\n" + text)
-    shop.revise(review, diff=staged(repo))
-    shop.claim(review, "ada")
-    page.goto(f"/reviews/{review}")
-    card = page.locator("table.diff .pending-comment")
-    for words in ("Your draft from round 1", "a.txt:5", "Why better?", "How it fails: Always.", "best"):
-        expect(card).to_contain_text(words)
-    card.get_by_role("button", name="Edit").click()
-    typed(page, "Why is it better?", "Finding on a.txt:5")
-    page.get_by_role("button", name="Comment", exact=True).click()
-    expect(dialog(page)).to_contain_text("a.txt:5 (your draft from round 1)")
-    dialog(page).get_by_role("button", name="Send with it").click()
-    expect(page.locator("table.diff .thread").get_by_text("Why is it better?")).to_be_visible()
-    [one] = [one for one in shop.do("list_findings", review_id=review)["findings"] if one["source"] == "person"][-1:]
-    assert (one["round"], one["line"], one["lines"], one["suggestion"]) == (2, 5, "better", "best")
-    until(lambda: not drafts(shop, review), "no draft is left")
-
-
-@VARIATION
-def test_a_draft_whose_lines_are_gone_quotes_them(page: Page, shop: Desk) -> None:
-    review = held(page, shop, diff=edited() + new_file("new.txt", "hello"))
-    page.locator('table.diff[data-path="new.txt"] a[data-line="1"]').click()
-    typed(page, "To whom?", "Finding on new.txt:1")
-    shop.verdict(review, "changes_requested", shop.status(review)["claim_generation"])
-    shop.revise(review, diff=edited(text="best"))
-    shop.claim(review, "ada")
-    page.goto(f"/reviews/{review}")
-    own = page.get_by_role("group", name="Your drafts")
-    page.get_by_role("button", name="Comment", exact=True).wait_for()
-    expect(own.get_by_label("Finding on new.txt:1")).to_have_value("To whom?")
-    typed(page, "Said to whom?", "Finding on new.txt:1")
-    own.get_by_role("button", name="Add to the verdict").click()
-    expect(own).to_contain_text("On new.txt:1 of round 1:")
-    page.get_by_role("button", name="Comment", exact=True).click()
-    expect(page.locator("#findings-above, #findings").get_by_text("Said to whom?").first).to_be_visible()
-    one = shop.do("list_findings", review_id=review)["findings"][-1]
-    assert (one["file"], one["line"]) == (None, None)
-    assert one["claim"] == "On new.txt:1 of round 1:\n\n    hello\n\nSaid to whom?"
-
-
-@VARIATION
 def test_a_draft_of_a_since_view_is_of_that_round_in_every_view(page: Page, shop: Desk) -> None:
     review = held(page, shop)
     shop.verdict(review, "changes_requested", shop.status(review)["claim_generation"])
@@ -373,35 +241,6 @@ def test_a_draft_of_a_since_view_is_of_that_round_in_every_view(page: Page, shop
     one = shop.do("list_findings", review_id=review)["findings"][-1]
     assert (one["side"], one["line"]) == ("new", 2)
     assert one["claim"] == "On a.txt:2 of round 1:\n\n    better\n\nIt was better."
-
-
-@VARIATION
-def test_what_another_window_wrote_is_not_discarded_with_what_was_sent(
-    page: Page, shop: Desk, windows: Windows
-) -> None:
-    review = held(page, shop)
-    line(page, 2).click()
-    typed(page, "Here")
-    other = windows.open("ada", at=f"/reviews/{review}")
-    typed(other, "A reason there", "Your verdict on round 1")
-    other.get_by_label("Your verdict on round 1").blur()
-    page.get_by_role("button", name="Add to the verdict").click()
-    looked_at(page)
-    reason = page.get_by_label("Your verdict on round 1")
-    expect(reason).to_have_value("A reason there")
-    # At once, before it is saved as a draft.
-    reason.evaluate(
-        """(field) => {
-            field.value = "Good.";
-            field.dispatchEvent(new Event("input", { bubbles: true }));
-            field.form.querySelector("[value=approved]").click();
-        }"""
-    )
-    expect(page.locator("#acts").get_by_text("Approved by ada")).to_be_visible()
-    assert comments(shop, review) == ["Here"]
-    looked_at(other)
-    expect(other.get_by_text("A reason there")).to_be_visible()
-    assert drafts(shop, review) == [("verdict", "A reason there")]
 
 
 def in_two(page: Page, shop: Desk, windows: Windows, label: str) -> tuple[str, Page]:
@@ -514,24 +353,6 @@ def test_what_is_sent_or_typed_while_a_draft_is_not_saved_yet_leaves_the_words_o
     both = "Why two?\n\nAlso written in another window:\n\nWhy so?"
     expect(page.get_by_label(label)).to_have_value(both)
     until(lambda: ("verdict", both) in drafts(shop, review), "both are kept")
-
-
-@VARIATION
-def test_other_fields_of_a_finding_that_two_browsers_write_are_kept(page: Page, shop: Desk, windows: Windows) -> None:
-    review, other = in_two(page, shop, windows, EDITOR)
-    for window, failure, suggestion in ((page, "Always.", "best"), (other, "Never.", "worst")):
-        if not window.get_by_label("How it fails").is_visible():
-            window.get_by_text("More", exact=True).click()
-        with keeps(window, failure, field="failure"):
-            window.get_by_label("How it fails").fill(failure)
-        if window == page:
-            with keeps(page, suggestion, field="suggestion"):
-                page.get_by_label("Suggest a change").fill(suggestion)
-    expect(other.get_by_label("Suggest a change")).to_have_value("best")
-    expect(other.get_by_label("How it fails")).to_have_value("Never.")
-    joined = "Why\n\nAlso written in another window:\n\nHow it fails: Always."
-    expect(other.get_by_label(EDITOR)).to_have_value(joined)
-    until(lambda: drafts(shop, review) == [("finding", joined)], "both are kept")
 
 
 def test_a_question_from_the_side_and_its_answer(page: Page, shop: Desk, windows: Windows, axe: Check) -> None:

@@ -10,7 +10,7 @@ from playwright.sync_api import Page, Route, expect
 
 from tests.acceptance.reviewing import PROPOSER, Desk, edited
 from tests.acceptance.staffed import until
-from tests.git.sandbox import Sandbox, new_file
+from tests.git.sandbox import Sandbox
 from tests.modes import VARIATION
 from tests.pages.changes import held, keeps, line, shown, staged
 from tests.pages.conftest import Check, Shot
@@ -123,31 +123,6 @@ def test_findings_of_an_earlier_round_stand_where_they_are_now(page: Page, shop:
     shop.revise(review, diff=staged(repo))
     page.goto(f"/reviews/{review}")
     expect(page.locator("table.diff .thread")).to_contain_text("these lines were changed")
-
-
-@VARIATION
-def test_findings_of_several_on_the_same_lines_stand_together(page: Page, shop: Desk, axe: Check, shot: Shot) -> None:
-    review = shop.put_up(diff=edited())
-    others = [{**MAJOR, "end_line": 2}, {**MINOR, "claim": "Tested?", "category": "tests"}]
-    shop.decide(review, "comment", findings=others)
-    shop.do("release_claim", review_id=review, claim_generation=shop.status(review)["claim_generation"])
-    shop.claim(review, "ada")
-    shop.verdict(review, "comment", findings=[{**MINOR, "line": 2, "end_line": 3}])
-    page.goto(f"/reviews/{review}")
-    expect(
-        page.get_by_role("heading", name="Your 1 finding: 1 open, and 1 of others on the same lines")
-    ).to_be_visible()
-    both = page.locator("#findings-own .together")
-    expect(both).to_contain_text("2 findings on the same lines")
-    expect(both.locator(".claim")).to_have_text(["It is *better*, not best.", "Odd."])
-    expect(page.locator("#findings-others .claim")).to_have_text(["Tested?"])
-    thread = page.locator("tr:has(a[data-side='after'][data-line='2']) + tr.threads .thread .finding")
-    expect(thread).to_have_count(3)
-    expect(thread.nth(1)).to_contain_text("a.txt:2–3")
-    both.get_by_role("link").last.click()
-    expect(page.locator(".finding:focus")).to_contain_text("Odd.")
-    axe(page, "main")
-    shot(page, "review-findings-together")
 
 
 def test_the_proposers_answers_are_behind_a_menu_for_others(page: Page, shop: Desk) -> None:
@@ -287,24 +262,6 @@ def test_a_finding_on_a_whole_file_is_written_at_its_head(page: Page, shop: Desk
     expect(page.locator(".file .thread").get_by_text("It belongs elsewhere.")).to_be_visible()
     [one] = found(shop, review)
     assert (one["file"], one["line"], one["claim"]) == ("a.txt", None, "It belongs elsewhere.")
-
-
-@VARIATION
-def test_a_finding_on_a_file_that_leaves_the_change_is_on_the_whole_change(page: Page, shop: Desk) -> None:
-    review = held(page, shop, diff=new_file("q.txt"))
-    page.get_by_role("button", name="Comment on q.txt").press("Enter")
-    with keeps(page, "Why here?"):
-        page.get_by_label("Finding on q.txt").fill("Why here?")
-    shop.revise(review, diff=edited())
-    page.goto(f"/reviews/{review}")
-    expect(page.get_by_label("Finding on the whole change · your draft from round 1")).to_have_value("Why here?")
-    page.locator("h1").click()
-    page.keyboard.press("c")
-    expect(page.get_by_text("You hold it.")).to_be_visible()
-    page.get_by_role("button", name="Send now").press("Enter")
-    expect(page.locator(".thread").get_by_text("Why here?")).to_be_visible()
-    [one] = found(shop, review)
-    assert (one["file"], one["claim"]) == (None, "On q.txt of round 1:\n\nWhy here?")
 
 
 @VARIATION

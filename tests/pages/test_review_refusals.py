@@ -142,26 +142,6 @@ def test_an_answer_that_was_lost_is_not_sent_as_another(page: Page, shop: Desk, 
     assert [entry["body"] for entry in shop.discussion(review)] == ["The first words.", "Go on.", TYPED]
 
 
-@VARIATION
-def test_the_same_form_from_the_history_of_a_browser_without_scripts(shop: Desk, windows: Windows) -> None:
-    windows.allow("status of 409")
-    page = windows.open(javascript=False)
-    review = held(page, shop)
-    page.get_by_label("Your verdict on round 1").fill("The first words.")
-    page.get_by_role("button", name="Comment", exact=True).click()
-    expect(page.locator("#stream .said").get_by_text("The first words.")).to_be_visible()
-    page.go_back()
-    page.get_by_label("Your verdict on round 1").fill(TYPED)
-    page.get_by_role("button", name="Comment", exact=True).click()
-    if shop.kinds(review).count("verdict_comment") == 1:
-        # The browser showed the page as it was, with the key that was used.
-        expect(refusal(page, "was sent before with another text")).to_contain_text("that one counts")
-        expect(page.get_by_label("Your verdict on round 1")).to_have_value(TYPED)
-        page.get_by_role("button", name="Comment", exact=True).click()
-    expect(page.locator("#stream .said").get_by_text(TYPED)).to_be_visible()
-    assert shop.kinds(review).count("verdict_comment") == 2
-
-
 def test_a_broker_that_stops_while_a_form_is_sent(
     start_broker: Callable[..., BrokerProcess], browser_windows: OpenWindows
 ) -> None:

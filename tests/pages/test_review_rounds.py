@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import re
-
 from playwright.sync_api import Page, expect
 
 from tests.acceptance.reviewing import Desk
 from tests.git.sandbox import Sandbox
-from tests.modes import VARIATION
-from tests.pages.changes import long_edited, shown, staged, with_long_file
+from tests.pages.changes import long_edited, with_long_file
 from tests.pages.conftest import Check, Shot
-from tests.pages.windows import Windows
 
 PLAN = "# The plan\n\nClaims are kept in memory.\n\n## Steps\n\n1. Read\n2. Write\n\n## Risks\n\nNone.\n"
 BETTER = PLAN.replace("in memory", "in the table").replace("None.", "A restart.\n\nA slow disk.")
@@ -37,40 +33,6 @@ def test_what_is_new_since_an_earlier_round(page: Page, shop: Desk, repo: Sandbo
     expect(page.get_by_text("Round 2 is there; this is round 1")).to_be_visible()
     page.keyboard.type("]]")
     expect(diff.locator("tr.added").first).to_contain_text("value_20 = second")
-
-
-@VARIATION
-def test_a_new_round_is_told_and_takes_nothing_away(page: Page, shop: Desk, repo: Sandbox) -> None:
-    with_long_file(repo)
-    review = shown(page, shop, diff=long_edited(repo, "first"))
-    field = page.locator("#talk textarea").first
-    field.fill("What I was about to say")
-    shop.revise(review, diff=long_edited(repo, "second"))
-    note = page.get_by_role("status").filter(has_text="Round 2 is there")
-    expect(note).to_be_visible()
-    expect(field).to_have_value("What I was about to say")
-    expect(page.locator("table.diff")).to_contain_text("value_20 = first")
-    note.get_by_role("link", name="Show the changes in it").click()
-    expect(page.locator("table.diff tr.added").first).to_contain_text("value_20 = second")
-    expect(page.locator("table.diff tr.deleted").first).to_contain_text("value_20 = first")
-    expect(field).to_have_value("What I was about to say")
-    # The round before is unchanged, with everything that leads on from it.
-    page.goto(f"/reviews/{review}?round=1")
-    page.get_by_role("link", name="Show what follows").click()
-    expect(page.locator("table.diff")).to_contain_text("value_120 = 120")
-    expect(page.get_by_role("link", name="Show 73 unchanged lines")).to_have_attribute("href", re.compile("round=1"))
-
-
-@VARIATION
-def test_the_head_is_kept_up_to_date(page: Page, shop: Desk) -> None:
-    review = shop.put_up()
-    page.goto(f"/reviews/{review}")
-    bar = page.locator("#review-bar")
-    expect(bar).to_contain_text("Waits for a reviewer")
-    shop.verdict(review, "changes_requested", shop.claim(review, "rita"))
-    expect(bar).to_contain_text("Changes requested")
-    expect(bar).to_contain_text("Waits for prop-1")
-    expect(page.locator("#review-head")).to_contain_text("rita")
 
 
 def test_a_plan_is_read_as_a_document(page: Page, shop: Desk, axe: Check, shot: Shot) -> None:
@@ -130,21 +92,3 @@ def test_p9_a_text_that_moved_says_so(page: Page, shop: Desk) -> None:
     assert since.splitlines()[1:] == ["rename from docs/PLAN.md", "rename to AGENTS.md"]
     page.goto(f"/reviews/{review}?since=1")
     expect(page.locator("#change")).to_contain_text("docs/PLAN.md → AGENTS.md")
-
-
-@VARIATION
-def test_a_counter_patch_is_shown_as_what_it_changes(windows: Windows, shop: Desk, repo: Sandbox) -> None:
-    with_long_file(repo)
-    review = shop.put_up(diff=long_edited(repo, "first"))
-    lines = repo.read("long.py").decode()
-    repo.write("long.py", lines.replace("value_20 = 20", "value_20 = first").replace("= 100", "= hundred"))
-    counter = staged(repo)
-    reader = windows.open(None, at=f"/reviews/{review}")
-    expect(reader.locator("table.diff").first).to_be_visible()
-    shop.verdict(review, "changes_requested", shop.claim(review), counter_patch=counter)
-    patch = reader.locator("#counter-patch")
-    expect(patch.get_by_role("heading", name="Counter-patch by rev-1")).to_be_visible()
-    expect(patch.locator("tr.deleted")).to_have_count(1)
-    expect(patch.locator("tr.deleted")).to_contain_text("value_100 = first")
-    expect(patch.locator("tr.added")).to_contain_text("value_100 = hundred")
-    expect(patch).not_to_contain_text("value_20")

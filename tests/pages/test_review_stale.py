@@ -12,7 +12,6 @@ from tests.broker import BrokerProcess
 from tests.modes import VARIATION
 from tests.pages.changes import held, line
 from tests.pages.conftest import OpenWindows
-from tests.pages.plain import Plain
 from tests.pages.windows import Windows
 
 REFUSED = "status of 409"
@@ -101,21 +100,6 @@ def test_nobody_decides_on_a_round_that_they_do_not_see(page: Page, shop: Desk) 
     expect(page.get_by_label("Your verdict on round 2")).to_have_value(f"{TYPED} am")
 
 
-@VARIATION
-def test_a_verdict_that_is_sent_from_a_form_whose_claim_is_over_is_kept(
-    page: Page, shop: Desk, windows: Windows
-) -> None:
-    windows.allow(REFUSED)
-    review = held(page, shop)
-    page.get_by_label("Your verdict on round 1").fill(TYPED)
-    shop.revise(review, diff=edited(text="best"))
-    expect(page.locator("#notice")).to_be_visible()
-    page.keyboard.press("Control+Enter")
-    expect(page.locator(".acts-refusal li").get_by_text(f"{PROPOSER} revised it: round 2")).to_be_visible()
-    expect(page.get_by_label("Your verdict on round 1")).to_have_value(TYPED)
-    assert shop.discussion(review) == []
-
-
 def test_a_lost_claim_keeps_the_text_and_is_claimed_again(page: Page, shop: Desk, windows: Windows) -> None:
     windows.allow(REFUSED, "ERR_FAILED")
     review = outdated(page, shop)
@@ -130,55 +114,6 @@ def test_a_lost_claim_keeps_the_text_and_is_claimed_again(page: Page, shop: Desk
     page.get_by_role("button", name="Request changes").click()
     expect(page.locator("#acts").get_by_text("Changes were requested by ada")).to_be_visible()
     assert shop.status(review)["verdict_reason"] == TYPED
-
-
-@VARIATION
-def test_the_same_without_a_script(shop: Desk, plain: Plain) -> None:
-    review = shop.put_up(diff=edited())
-    plain.goto(f"/reviews/{review}")
-    shop.claim(review, "rita")
-    assert "rita claimed it" in plain.press("Claim").text(".acts-refusal")
-    assert (plain.status, "rita has had it for" in plain.text()) == (409, True)
-
-    mine = shop.put_up(diff=edited())
-    shop.claim(mine, "ada")
-    plain.goto(f"/reviews/{mine}").fill("Your verdict on round 1", TYPED)
-    shop.revise(mine, diff=edited(text="best"))
-    assert f"{PROPOSER} revised it: round 2" in plain.press("Approve").text(".acts-refusal")
-    assert plain.value("Your verdict on round 2") == TYPED
-    assert "Approved by ada" in plain.press("Claim it, and keep what you wrote").press("Approve").text("#acts")
-    assert (shop.status(mine)["round"], shop.status(mine)["verdict_reason"]) == (2, TYPED)
-
-
-@VARIATION
-def test_a_message_out_of_turn_stays_in_its_field(page: Page, shop: Desk, windows: Windows) -> None:
-    windows.allow(REFUSED, "ERR_FAILED")
-    review = shop.put_up(diff=edited())
-    page.route("**/events*", lambda route: route.abort())
-    page.goto(f"/reviews/{review}")
-    page.get_by_text(f"Speak for {PROPOSER}").click()
-    page.get_by_label("Message for").fill(TYPED)
-    shop.say(review, "proposer", "I was faster.")
-    page.get_by_role("button", name=f"Send for {PROPOSER}").click()
-    expect(page.locator("#stream .acts-refusal").get_by_text(f"{PROPOSER} wrote a message")).to_be_visible()
-    expect(page.locator("#in-place-body")).to_have_value(TYPED)
-    expect(page.get_by_text("No one has claimed this yet: claim it to go on.")).to_be_visible()
-
-
-@VARIATION
-def test_what_is_typed_is_left_alone_by_what_comes_in(page: Page, shop: Desk, windows: Windows) -> None:
-    review = held(page, shop)
-    page.get_by_label("Your verdict on round 1").fill(TYPED)
-    shop.say(review, "proposer", "Wait.")
-    expect(page.locator("#stream").get_by_text("Wait.")).to_be_visible()
-    expect(page.get_by_label("Your verdict on round 1")).to_have_value(TYPED)
-    shop.do("release_claim", review_id=review, claim_generation=shop.status(review)["claim_generation"])
-    expect(page.get_by_text("It is not claimed yet.")).to_be_visible()
-    page.get_by_label("Your verdict on round 1").blur()
-    expect(page.locator("#acts-kept")).to_contain_text(TYPED)
-    page.get_by_role("button", name="Claim").click()
-    expect(page.get_by_label("Your verdict on round 1")).to_have_value(TYPED)
-    expect(page.locator("#acts-kept")).to_be_hidden()
 
 
 def test_a_killed_and_restarted_broker_loses_nothing(

@@ -6,11 +6,9 @@ from datetime import UTC, datetime, timedelta
 
 from playwright.sync_api import expect
 
-from tandem.rulings.policy import FILE
 from tests.acceptance.reviewing import Desk, edited
 from tests.broker import BrokerProcess
 from tests.git.sandbox import Sandbox
-from tests.modes import VARIATION
 from tests.pages.conftest import Check, Shot
 from tests.pages.opened import opened, put_up_under
 from tests.pages.windows import Windows
@@ -72,25 +70,6 @@ def test_a_page_of_an_older_round_settles_and_withdraws_nothing_of_a_newer_one(
     expect(other.locator(".acts-refusal")).to_contain_text("a newer round than the one that this was written about")
     after = shop.status(review)
     assert (after["status"], len(after["owed"])) == ("approved", 1)
-
-
-@VARIATION
-def test_what_a_later_policy_asks_for_is_shown_and_waived(
-    windows: Windows, broker: BrokerProcess, shop: Desk, repo: Sandbox
-) -> None:
-    review = shop.put_up_approved(diff=edited())
-    repo.write(FILE, '[[rule]]\nname = "all"\nneeds = ["person"]\n')
-    repo.commit("policy")
-    page = opened(windows, broker, "ada", f"/reviews/{review}")
-    missing = page.get_by_text("The policy asks for: a person's review (rule 'all': a.txt).")
-    expect(missing).to_be_visible()
-    page.get_by_text("Waive a requirement").click()
-    page.get_by_label("Why it cannot wait").fill("The shop is down")
-    page.get_by_role("button", name="Waive it").click()
-    expect(page.get_by_role("button", name="It is good")).to_be_visible()
-    page.reload()
-    expect(missing).to_have_count(0)
-    assert [one["need"] for one in shop.status(review)["owed"]] == ["person"]
 
 
 def test_a_person_withdraws_their_own_approval_while_others_are_missing(

@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 from tests.acceptance.reviewing import Desk
 from tests.git.sandbox import Sandbox
 from tests.modes import VARIATION
-from tests.pages.changes import held, line, long_edited, many_files, shown, staged, with_long_file
+from tests.pages.changes import held, long_edited, many_files, shown, staged, with_long_file
 from tests.pages.conftest import Check, Shot
 from tests.pages.plain import Plain
 from tests.pages.test_live import held as held_requests
@@ -83,20 +83,6 @@ def test_files_are_found_by_a_part_of_their_path(page: Page, shop: Desk, repo: S
     expect(tree.get_by_text("part_0/")).to_be_hidden()
     page.get_by_role("searchbox", name="Filter the files").fill("")
     expect(tree.get_by_role("link")).to_have_count(12)
-
-
-@VARIATION
-def test_the_address_of_a_line_leads_to_it_also_in_a_file_that_is_not_loaded(
-    page: Page, shop: Desk, repo: Sandbox
-) -> None:
-    review = shown(page, shop, diff=many_files(repo))
-    assert page.locator("#f49 table").count() == 0
-    page.goto(f"/reviews/{review}#f49-R5")
-    expect(page.locator("#f49-R5")).to_be_in_viewport()
-    expect(page.locator("tr:target")).to_have_attribute("id", "f49-R5")
-    # Who writes about a line has its address.
-    line(page, 1).first.click()
-    expect(page).to_have_url(re.compile("#f0-R1$"))
 
 
 @pytest.mark.parametrize("mode", ["unified", pytest.param("split", marks=VARIATION)])
