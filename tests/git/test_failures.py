@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tandem.errors import InvalidDiff, InvalidInput, TimedOut, TooLarge, Unavailable
+from tandem.errors import InvalidDiff, TimedOut, TooLarge, Unavailable
 from tandem.git import runner
 from tandem.git.repository import Repository
 from tandem.git.runner import Git
@@ -29,17 +29,6 @@ def fake_git(folder: Path, script: str) -> str:
 
 def children() -> set[int]:
     return {child.pid for child in psutil.Process().children(recursive=True) if child.status() != psutil.STATUS_ZOMBIE}
-
-
-def test_a_git_that_is_missing_says_which_setting_names_it(sandbox: Sandbox) -> None:
-    with (
-        Repository(sandbox.root, git=Git("git-that-is-missing")) as repository,
-        pytest.raises(Unavailable, match="setting git_executable") as refused,
-    ):
-        repository.validate_diff(new_file("x"))
-    assert refused.value.details["program"] == "git-that-is-missing"
-    with pytest.raises(Unavailable, match="setting git_executable"):
-        Repository.discover(sandbox.root, git=Git("git-that-is-missing"))
 
 
 def test_a_git_that_hangs_is_ended_with_its_children(sandbox: Sandbox, tmp_path: Path) -> None:
@@ -92,33 +81,6 @@ def test_a_reader_that_died_is_replaced(sandbox: Sandbox, repository: Repository
     os.kill(reader, signal.SIGKILL)
     assert repository.resolve_base(None) == base
     assert repository.validate_diff(edit("thing", "one", "two")).base_commit == base
-
-
-def test_closing_ends_the_readers_and_twice_is_safe(sandbox: Sandbox) -> None:
-    sandbox.commit()
-    before = children()
-    repository = Repository(sandbox.root)
-    repository.resolve_base(None)
-    repository.close()
-    repository.close()
-    assert children() <= before
-    assert repository.resolve_base(None) == sandbox.head()
-    repository.close()
-    assert children() <= before
-
-
-def test_a_folder_without_a_repository_is_named(tmp_path: Path) -> None:
-    for folder in (tmp_path, tmp_path / "missing"):
-        with pytest.raises(InvalidInput) as refused:
-            Repository.discover(folder)
-        assert refused.value.details["path"] == str(folder)
-
-
-def test_a_subfolder_is_no_root(sandbox: Sandbox) -> None:
-    (sandbox.root / "below").mkdir()
-    with Repository(sandbox.root / "below") as repository, pytest.raises(InvalidInput, match="not the top"):
-        repository.resolve_base(None)
-    assert Repository.discover(sandbox.root / "below").root == sandbox.root
 
 
 def test_an_object_that_is_lost_is_said(sandbox: Sandbox, repository: Repository) -> None:

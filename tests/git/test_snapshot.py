@@ -67,16 +67,6 @@ def test_a_heading_cut_within_a_character_is_no_other_encoding(sandbox: Sandbox)
     assert "binary" not in ensure_submission_is_the_commit(sandbox)
 
 
-def test_untracked_files_are_taken_and_ignored_ones_are_not(sandbox: Sandbox) -> None:
-    populate(sandbox)
-    sandbox.write(".gitignore", "*.log\n")
-    sandbox.write("new.txt", "new\n")
-    sandbox.write("noise.log", "noise\n")
-    diff = ensure_submission_is_the_commit(sandbox)
-    assert "new.txt" in diff
-    assert "noise" not in diff
-
-
 def test_files_that_are_only_announced_are_taken(sandbox: Sandbox) -> None:
     populate(sandbox)
     sandbox.write("soon.txt", "soon\n")
@@ -118,23 +108,6 @@ def test_the_users_filters_run_as_they_do_in_a_commit(sandbox: Sandbox) -> None:
     diff = ensure_submission_is_the_commit(sandbox)
     assert "+WHISPER" in diff
     assert "\r" not in diff
-
-
-def test_a_nested_repository_is_left_out_and_said_so(sandbox: Sandbox, repository: Repository) -> None:
-    populate(sandbox)
-    nested = Sandbox(sandbox.root / "worktrees" / "agent")
-    nested.write("x", "x\n")
-    nested.commit()
-    sandbox.write("mine.txt", "x\n")
-    taken = repository.working_diff()
-    assert taken.left_out == ("worktrees/agent/ is a git repository of its own",)
-    assert "mine.txt" in taken.diff
-    assert "worktrees" not in taken.diff
-
-
-def test_an_unchanged_tree_gives_an_empty_diff(sandbox: Sandbox, repository: Repository) -> None:
-    populate(sandbox)
-    assert repository.working_diff().diff == ""
 
 
 def test_commits_and_ranges(sandbox: Sandbox, repository: Repository) -> None:

@@ -26,16 +26,6 @@ def test_the_digest_is_the_blob_that_a_commit_of_the_text_has(any_format: Sandbo
         assert content.changes == repository.raw_changes("HEAD~", "HEAD")
 
 
-def test_a_new_text_is_a_new_regular_file(sandbox: Sandbox, repository: Repository) -> None:
-    content = repository.text_change("PLAN.md", "a\nb")
-    (change,) = content.changes
-    assert (change.mode_before, change.blob_before, change.mode_after) == ("000000", "0" * 40, "100644")
-    assert content.affected_files == (AffectedFile("PLAN.md", "added", 2, 0),)
-    before = sandbox.fingerprint()
-    repository.text_change("PLAN.md", "c")
-    assert sandbox.fingerprint() == before
-
-
 def test_a_text_that_is_already_committed_changes_nothing(sandbox: Sandbox, repository: Repository) -> None:
     sandbox.write("PLAN.md", "same\n")
     sandbox.commit()
@@ -82,13 +72,6 @@ def test_a_text_diff_reads_like_gits() -> None:
         (moved,) = parse(text_diff("same", after, "AGENTS.md", "docs/a PLAN.md"))
         assert (moved.kind, moved.old_path, moved.new_path) == ("renamed", "docs/a PLAN.md", "AGENTS.md")
         assert len(moved.hunks) == (after == "other")
-
-
-@pytest.mark.parametrize("text", ["a\0b", "\ud800"])
-def test_a_text_that_cannot_be_kept_is_refused(repository: Repository, text: str) -> None:
-    with pytest.raises(InvalidInput) as refused:
-        repository.text_change("PLAN.md", text)
-    assert refused.value.details["field"] == "description"
 
 
 @pytest.mark.timeout(30)

@@ -122,24 +122,6 @@ def test_the_users_repository_is_only_read(sandbox: Sandbox, repository: Reposit
     assert sandbox.fingerprint() == before
 
 
-def test_neither_filters_nor_hooks_nor_attributes_take_part(sandbox: Sandbox, tmp_path: Path) -> None:
-    base = populate(sandbox)
-    marker = tmp_path / "marker"
-    sandbox.write(".gitattributes", "*.txt filter=evil text eol=crlf diff=evil merge=evil\n")
-    sandbox.git("config", "filter.evil.clean", f"touch '{marker}'; cat")
-    sandbox.git("config", "filter.evil.smudge", f"touch '{marker}'; cat")
-    sandbox.git("config", "diff.evil.textconv", f"touch '{marker}'; cat")
-    sandbox.git("config", "core.fsmonitor", f"touch '{marker}'; false")
-    sandbox.git("config", "core.autocrlf", "true")
-    for hook in ("applypatch-msg", "pre-applypatch", "post-index-change", "post-checkout", "reference-transaction"):
-        script = sandbox.write(f".git/hooks/{hook}", f"#!/bin/sh\ntouch '{marker}'\n", executable=True)
-        assert script.exists()
-    with Repository(sandbox.root) as repository:
-        content = repository.validate_diff(edit("thing", "a file", "another") + new_file("x.txt"), base)
-    assert not marker.exists()
-    assert [file.path for file in content.affected_files] == ["thing", "x.txt"]
-
-
 @pytest.mark.parametrize(
     "path",
     [
@@ -204,15 +186,6 @@ def test_what_no_review_can_answer_for_is_refused(
         repository.validate_diff(diff)
 
 
-def test_a_refusal_carries_gits_words_and_the_path(sandbox: Sandbox, repository: Repository) -> None:
-    base = populate(sandbox)
-    with pytest.raises(InvalidDiff) as refused:
-        repository.validate_diff(edit("thing", "not there", "x"))
-    assert refused.value.details["git"] == "error: patch failed: thing:1\nerror: thing: patch does not apply"
-    assert refused.value.details["path"] == "thing"
-    assert refused.value.details["base"] == base
-
-
 def test_a_submodule_may_move_to_a_commit_that_is_known(sandbox: Sandbox, repository: Repository) -> None:
     module = Sandbox(sandbox.root / "module")
     module.write("file", "1\n")
@@ -225,31 +198,6 @@ def test_a_submodule_may_move_to_a_commit_that_is_known(sandbox: Sandbox, reposi
     assert repository.validate_diff(diff).digest == sandbox.index_digest(base)
     with pytest.raises(InvalidDiff, match="submodule"):
         repository.validate_diff(diff.replace(second, "9" * 40))
-
-
-def test_before_the_first_commit_the_base_is_the_empty_tree(any_format: Sandbox) -> None:
-    with Repository(any_format.root) as repository:
-        assert repository.resolve_base(None) == any_format.empty_tree()
-        content = repository.validate_diff(new_file("first.txt"))
-        any_format.write("first.txt", "hello\n")
-        commit = any_format.commit()
-        assert content.base_commit == any_format.empty_tree()
-        assert content.digest == any_format.commit_digest(any_format.empty_tree(), commit)
-        again = repository.validate_diff(new_file("second.txt"), content.base_commit)
-        assert again.base_commit == any_format.empty_tree()
-
-
-def test_a_linked_worktree_has_a_head_of_its_own(sandbox: Sandbox, tmp_path: Path) -> None:
-    base = populate(sandbox)
-    sandbox.git("worktree", "add", "--quiet", "-b", "side", str(tmp_path / "linked"))
-    change(sandbox, "modify")
-    ahead = sandbox.commit()
-    with Repository.discover(tmp_path / "linked" / "deep") as linked, Repository(sandbox.root) as main:
-        assert linked.root == tmp_path / "linked"
-        assert linked.layout.common_dir == main.layout.common_dir == (sandbox.root / ".git").resolve()
-        assert linked.resolve_base(None) == base
-        assert main.resolve_base(None) == ahead
-        assert linked.validate_diff(sandbox.diff(base, ahead)).base_commit == base
 
 
 @pytest.mark.parametrize("name", ["main", "HEAD", "HEAD~0", "main^{tree}", "v1", "refs/heads/main", "main^{/a commit}"])
@@ -283,16 +231,3 @@ def test_objects_that_come_later_are_seen(sandbox: Sandbox, repository: Reposito
     foreign = elsewhere.commit()
     (sandbox.root / ".git/objects/info/alternates").write_text(f"{elsewhere.root}/.git/objects\n")
     assert repository.validate_diff(edit("far", "away", "near"), foreign).base_commit == foreign
-
-
-def test_applies_to_compares_every_touched_path(sandbox: Sandbox, repository: Repository) -> None:
-    populate(sandbox)
-    changes = repository.validate_diff(edit("thing", "a file", "b") + new_file("fresh")).changes
-    assert repository.applies_to(changes)
-    sandbox.write("unrelated", "x\n")
-    sandbox.commit()
-    assert repository.applies_to(changes)
-    sandbox.write("fresh", "taken\n")
-    taken = sandbox.commit()
-    assert not repository.applies_to(changes)
-    assert repository.applies_to(changes, f"{taken}~1")

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tandem.rulings import planning, trust
-from tests.commandline import git, repository
+from tandem.rulings import planning
+from tests.commandline import repository
 from tests.repository.gsd_package import NEWEST, install, tools
 
 SESSION = "CLAUDE_SESSION_ID"
@@ -29,39 +29,6 @@ def say(root: Path, workstream: str | None = None, **settings: Any) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text(json.dumps({"mode": "yolo", **settings}), "utf-8")
     return folder / "config.json"
-
-
-def test_without_a_file_it_is_solo_and_strict(root: Path) -> None:
-    found = planning.read(str(root))
-    assert (found.tandem_enabled, found.granularity, found.mode, found.found) == (False, "per_task", "blocking", False)
-    assert (found.root, found.problems) == (str(root), ())
-
-
-def test_the_settings_are_found_from_subfolders_and_from_linked_working_trees(root: Path, tmp_path: Path) -> None:
-    say(root, tandem_enabled=True)
-    git(root, "worktree", "add", "--quiet", str(tmp_path / "linked"))
-    (root / "deep" / "er").mkdir(parents=True)
-    # An older copy in the linked tree, or one that an agent wrote there, does not count.
-    say(tmp_path / "linked", tandem_enabled=False)
-    for folder in (root, root / "deep" / "er", tmp_path / "linked"):
-        found = planning.read(str(folder))
-        assert found.tandem_enabled
-        assert found.root == str(root)
-        assert found.origins == {"tandem_enabled": ".planning/config.json"}
-
-
-def test_what_loosens_counts_only_when_every_file_that_says_so_is_trusted(root: Path, tmp_path: Path) -> None:
-    say(root, tandem_enabled=True, review_granularity="per_plan", execution_mode="optimistic")
-    found = planning.read(str(root))
-    assert (found.granularity, found.mode) == ("per_plan", "optimistic")
-    assert not trust.trusts(str(tmp_path), found.root, found.sources)
-    strict = planning.effective(found, trusted=False)
-    assert (strict.tandem_enabled, strict.granularity, strict.mode) == (True, "per_task", "blocking")
-    assert (strict.is_strict, strict.refused) == (True, ("review_granularity", "execution_mode"))
-    loose = planning.effective(found, trusted=True)
-    assert (loose, loose.is_strict, loose.refused) == (found, False, ())
-    say(root, tandem_enabled=True, review_granularity="per_task")
-    assert trust.trusts(str(tmp_path), planning.read(str(root)).root, planning.read(str(root)).sources)
 
 
 @pytest.mark.parametrize(
@@ -103,13 +70,6 @@ def test_a_workstreams_file_is_merged_over_the_projects(root: Path, monkeypatch:
     assert found.origins["execution_mode"] == ".planning/workstreams/pay/config.json"
     monkeypatch.setenv("GSD_WORKSTREAM", "../../elsewhere")
     assert planning.read(str(root)).workstream is None
-
-
-def test_a_workstream_without_a_file_has_the_projects_settings(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    say(root, tandem_enabled=True)
-    (root / ".planning/workstreams/pay").mkdir(parents=True)
-    monkeypatch.setenv("GSD_WORKSTREAM", "pay")
-    assert planning.read(str(root)).tandem_enabled
 
 
 def test_the_active_workstream_is_the_one_that_gsd_itself_keeps(
