@@ -124,20 +124,6 @@ def test_a_commit_that_failed_is_the_same_review_when_it_is_tried_again(gated: G
     assert [one["review_id"] for one in gated.call("list_reviews")["reviews"]] == gated.trailers()
 
 
-@VARIATION
-def test_the_plan_goes_on_in_blocking_mode_once_a_change_is_decided_against(gated: Gated):
-    feature(gated, execution_mode="optimistic")
-    gated.stage(DIGITS)
-    gated.git("commit", "-m", SUBJECT)
-    (review,) = gated.trailers()
-    gated.decide(review, "changes_requested")
-    gated.stage({"b.txt": "alpha\n"})
-    words = gated.refused("commit", "-m", "feat(03-02): fewer letters")
-    assert f"tandem rollback {review}" in words
-    # Another plan is not held up.
-    gated.git("commit", "-m", "feat(03-03): fewer letters")
-
-
 def test_an_amended_and_a_rebased_commit_are_recorded_as_what_they_became(gated: Gated):
     feature(gated, review_granularity="per_plan")
     gated.stage(DIGITS)

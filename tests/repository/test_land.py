@@ -281,27 +281,6 @@ def test_ctrl_c_leaves_the_line(gated: Gated) -> None:
     gated.call("report_landing", **place, state="failed", reason="Enough.")
 
 
-@VARIATION
-def test_three_at_once_land_in_the_order_in_which_they_came(gated: Gated) -> None:
-    names = ["one", "two", "three"]
-    for name in names:
-        approved(gated, name, {f"{name}.txt": f"{name}\n"})
-    holder = gated.call("report_landing", state="waiting", branch="main", source="holder", head=gated.head())
-    place = named(holder)
-    processes: list[Started] = []
-    for number, name in enumerate(names, 2):
-        processes.append(started(gated, name))
-        until(lambda number=number: len(landings(gated)) == number)
-        gated.call("report_landing", **place, state="checking")
-    gated.call("report_landing", **place, state="failed", reason="Go on.")
-    ended = [finish(process) for process in processes]
-    assert [one.status for one in ended] == [0, 0, 0], ended
-    assert "Place 4 in the line of main; first is holder: checking since" in ended[2].stderr
-    assert mainline(gated) == [f"Merge branch '{name}'" for name in names]
-    assert clean(gated)
-    assert gated.tandem("audit", "main").status == 0
-
-
 def test_the_time_is_up_in_the_line_and_the_same_command_keeps_the_place(gated: Gated) -> None:
     approved(gated, "feature", DIGITS)
     holder = gated.call("report_landing", state="waiting", branch="main", source="holder", head=gated.head())

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -16,7 +14,6 @@ import pytest
 from tandem.errors import InvalidTransition
 from tandem.gsd.rollback.rolling import verify
 from tests.commandline import Shell
-from tests.forked import start_tandem
 from tests.modes import VARIATION
 from tests.repository.rolling_back import BASE, BRANCH, UNHOOKED, Plan, Task, with_lines
 
@@ -127,26 +124,6 @@ def test_a_verify_command_is_ended_with_all_that_it_started_when_its_time_is_up(
         with pytest.raises(InvalidTransition, match="did not end within 3 s"):
             running.result()
         child.wait(10)
-
-
-@VARIATION
-def test_shows_on_a_terminal_what_it_is_at(plan: Plan, task: Task, tmp_path: Path) -> None:
-    go = tmp_path / "go"
-    os.mkfifo(go)
-    plan.verify_by(sys.executable, "-c", f"open({str(go)!r}).close()")
-    ours, theirs = os.openpty()
-    environment = {**os.environ, "TANDEM_BROKER": plan.gated.broker.url, "TERM": "xterm"}
-    process = start_tandem(["rollback", task.review], plan.root, environment, stdout=subprocess.PIPE, stderr=theirs)
-    os.close(theirs)
-    with process, os.fdopen(ours, "rb", 0) as terminal:
-        shown = b""
-        while b"verifying: " not in shown:
-            shown += terminal.read(1000)
-        go.open("w").close()
-        with suppress(OSError):
-            while terminal.read(1000):
-                pass
-        assert process.wait(60) == 0
 
 
 def test_head_moved_meanwhile(plan: Plan, task: Task) -> None:

@@ -72,22 +72,6 @@ def test_per_plan_that_nobody_trusts_is_per_task(under_gate: Steps) -> None:
     assert "tandem trust" in ended.stderr
 
 
-@VARIATION
-def test_per_plan_the_wave_is_reviewed_whole_and_then_merged(per_plan: Steps) -> None:
-    per_plan.commit({"a.txt": "1\n"}, "feat(03-02): count")
-    per_plan.commit({"b.txt": "beta\n", ".planning/STATE.md": "# State\n"}, "fix(03-02): beta")
-    ended = per_plan.reviewed("wave", "--result", "12 passed")
-    assert (ended.status, head(ended)) == (0, "APPROVED")
-    review_id = ended.stdout.splitlines()[1].partition(",")[0]
-    proposal = per_plan.proposal(review_id)
-    assert (proposal["phase"], proposal["plan"], proposal["category"]) == ("03", "02", "code_change")
-    for said in ("feat(03-02): count", "fix(03-02): beta", "Retry uploads.", "12 passed"):
-        assert said in proposal["description"]
-    assert [file["path"] for file in proposal["affected_files"]] == ["a.txt", "b.txt"]
-    assert per_plan.status(review_id)["outcome"] == "approved"
-    merge(per_plan)
-
-
 def test_p2_per_plan_a_commit_after_the_approval_is_not_merged(per_plan: Steps) -> None:
     per_plan.commit({"a.txt": "1\n"}, "feat(03-02): count")
     first = per_plan.ends(per_plan.reviewed("wave", "--json"), "APPROVED", 0)
@@ -165,21 +149,6 @@ def test_a_wave_on_the_main_branch_without_a_gate(shared_broker: BrokerProcess, 
 
 
 # Reviewed after the commit.
-
-
-@VARIATION
-def test_optimistic_a_task_goes_on_and_the_commit_puts_it_up(optimistic: Steps) -> None:
-    optimistic.write("a.txt", "1\n")
-    optimistic.gated.broker.stop()
-    try:
-        ended = optimistic.run("task")
-    finally:
-        optimistic.gated.broker.start()
-    assert (ended.status, ended.stdout) == (3, "")
-    ended = optimistic.run("task", "--plan", "03-02", "--task", "1")
-    assert (ended.status, head(ended)) == (0, "GO")
-    optimistic.commit({}, "feat(03-02): count")
-    assert optimistic.gated.trailers() == [optimistic.arrival()]
 
 
 @VARIATION
