@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator
 
 import pytest
@@ -28,17 +27,6 @@ async def test_an_operation_answers_with_its_envelope(served: Served):
     assert response.json() == {"ok": True, "data": said}
 
 
-async def test_a_refusal_has_its_status_and_facts(served: Served):
-    response = await served.http.post("/api/v1/refuse", json={})
-    assert response.status_code == 409
-    assert response.json()["error"] == {
-        "code": "ALREADY_CLAIMED",
-        "message": "Somebody else has it; claim another.",
-        "details": {"reviewer_id": "rev-2"},
-        "retryable": False,
-    }
-
-
 async def test_an_unknown_fault_has_a_reference_and_no_inner_text(served: Served):
     response = await served.http.post("/api/v1/explode", json={})
     assert response.status_code == 500
@@ -48,15 +36,6 @@ async def test_an_unknown_fault_has_a_reference_and_no_inner_text(served: Served
 async def test_a_dotted_name_is_the_same_operation(served: Served):
     response = await served.http.post("/api/v1/session.open", json={"role": "gemini"})
     assert response.json()["data"] == {"role": "gemini"}
-
-
-async def test_an_unknown_dotted_name_is_not_found(served: Served):
-    response = await served.http.post("/api/v1/session.opened", json={})
-    assert (response.status_code, response.json()["error"]["code"]) == (404, "NOT_FOUND")
-
-
-async def test_administration_is_offered_here(served: Served):
-    assert (await served.http.post("/api/v1/administer", json={})).status_code == 200
 
 
 async def test_no_body_is_a_request_without_fields(served: Served):
@@ -69,12 +48,6 @@ async def test_no_body_is_a_request_without_fields(served: Served):
     ids=["open", "not UTF-8", "bad sequence", "NaN", "deep", "surrogate", "cut"],
 )
 async def test_what_is_not_json_is_invalid_input(served: Served, body: bytes):
-    response = await served.http.post("/api/v1/echo", content=body, headers=JSON)
-    assert (response.status_code, response.json()["error"]["code"]) == (400, "INVALID_INPUT")
-
-
-@pytest.mark.parametrize("body", [b"[]", b"null", b"7", b'"text"'])
-async def test_json_that_is_no_object_is_invalid_input(served: Served, body: bytes):
     response = await served.http.post("/api/v1/echo", content=body, headers=JSON)
     assert (response.status_code, response.json()["error"]["code"]) == (400, "INVALID_INPUT")
 
@@ -102,20 +75,6 @@ async def test_json_with_a_charset_is_json(served: Served):
 async def test_the_idempotency_header_fills_a_missing_key(served: Served, body: dict[str, str | None], key: str):
     response = await served.http.post("/api/v1/keyed", json=body, headers={"Idempotency-Key": "of-the-header"})
     assert response.json()["data"] == {"key": key}
-
-
-async def test_the_idempotency_header_means_nothing_to_a_read(served: Served):
-    response = await served.http.post("/api/v1/echo", json={"text": "x"}, headers={"Idempotency-Key": "k"})
-    assert response.status_code == 200
-
-
-async def test_a_waiting_call_does_not_hold_up_others_and_is_answered():
-    async with serving() as served, asyncio.timeout(10):
-        waiting = asyncio.create_task(served.http.post("/api/v1/wait", json={}))
-        await served.toys.waiting.wait()
-        assert (await served.http.post("/api/v1/echo", json={"text": "x"})).status_code == 200
-        served.toys.release.set()
-        assert (await waiting).json()["data"] == {"released": True}
 
 
 async def test_health_is_told_with_the_facts(served: Served):

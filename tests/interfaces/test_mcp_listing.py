@@ -12,7 +12,7 @@ from tandem.core.clock import Clock
 from tandem.reviews.context import Services
 from tandem.server.catalogue import REGISTRY
 from tandem.server.dispatch import Dispatcher
-from tandem.server.mcp.tools import CORE_TOOLS, Tools, slim
+from tandem.server.mcp.tools import CORE_TOOLS, Tools
 
 ROLES = ["proposer", "reviewer", "operator", "handoff"]
 HANDOFF = {
@@ -127,13 +127,3 @@ def test_the_fields_that_models_get_wrong_say_what_is_meant():
     assert listed("proposer", "add_message")["sender_role"]["enum"] == ["proposer"]
     assert listed("reviewer", "add_message")["sender_role"]["enum"] == ["reviewer"]
     assert not {"reviewer_id", "claim_generation"} & set(listed("proposer", "add_message"))
-
-
-def test_a_field_called_title_or_description_stays():
-    schema = {"type": "object", "properties": {"title": {"type": "string", "title": "Title"}, "description": {}}}
-    assert slim(schema)["properties"] == {"title": {"type": "string"}, "description": {}}
-
-
-def test_alternatives_beside_null_stay_alternatives():
-    schema = {"properties": {"x": {"anyOf": [{"type": "integer"}, {"type": "string"}, {"type": "null"}]}}}
-    assert slim(schema)["properties"]["x"] == {"anyOf": [{"type": "integer"}, {"type": "string"}]}

@@ -10,10 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tandem.server.mcp.endpoint import McpEndpoints
-from tandem.settings.workflows import BUILT_IN
-from tests.interfaces.serving import HANDSHAKE, MODERN, Reached, call_tool, envelope_of, serving
-from tests.interfaces.toys import Toys, dispatcher
+from tests.interfaces.serving import HANDSHAKE, MODERN, Reached, call_tool, envelope_of
 
 pytestmark = pytest.mark.anyio
 
@@ -66,21 +63,3 @@ async def test_calls_of_either_era_are_answered_from_the_first_moment():
     assert envelope_of(older)["data"]["text"] == "older"
     assert envelope_of(newest)["data"]["text"] == "newest"
     assert api.json()["data"]["text"] == "api"
-
-
-async def test_stopping_at_once_is_clean():
-    async with serving():
-        pass
-
-
-def _endpoints() -> McpEndpoints:
-    return McpEndpoints(dispatcher(Toys()), version="1", workflows={BUILT_IN.name: BUILT_IN})
-
-
-async def test_stopping_twice_or_unstarted_is_safe():
-    endpoints = _endpoints()
-    await endpoints.stop()
-    endpoints = _endpoints()
-    endpoints.start()
-    await endpoints.stop()
-    await endpoints.stop()

@@ -83,22 +83,3 @@ async def test_cancelling_an_ended_or_foreign_call_is_accepted_and_changes_nothi
     assert response.status_code == 202
     assert served.toys.parked == 1
     writer.close()
-
-
-async def test_the_json_apis_vanished_client_cancels_too(served: Served):
-    writer = await post_alone(served, "/api/v1/wait", b"{}", {"content-type": "application/json"})
-    async with asyncio.timeout(LIMIT_SECONDS):
-        await served.toys.waiting.wait()
-        writer.transport.abort()
-        await served.toys.cancelled.wait()
-
-
-async def test_a_hundred_vanished_clients_leave_nothing_behind(served: Served):
-    body = orjson.dumps(mcp_message(MODERN, "tools/call", {"name": "wait"}))
-    headers = mcp_headers(MODERN, "tools/call", "wait")
-    writers = [await post_alone(served, "/mcp", body, headers) for _ in range(100)]
-    async with asyncio.timeout(LIMIT_SECONDS):
-        await served.toys.parked_are(100)
-        for writer in writers:
-            writer.transport.abort()
-        await served.toys.parked_are(0)
