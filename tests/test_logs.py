@@ -65,14 +65,6 @@ def test_a_fault_keeps_its_trace_on_one_line(tmp_path: Path) -> None:
     assert line["exception"].endswith("\nZeroDivisionError: division by zero")
 
 
-def test_a_fault_that_is_none_and_a_stack_are_told_as_they_are(tmp_path: Path) -> None:
-    path = tmp_path / "log"
-    logged(path, "log.exception('no fault'); log.info('here', stack_info=True)")
-    first, second = lines(path)
-    assert "exception" not in first
-    assert second["stack_info"].startswith("Stack (most recent call last):\n")
-
-
 @pytest.mark.parametrize(
     ("value", "told"),
     [

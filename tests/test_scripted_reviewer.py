@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -10,10 +9,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tandem import examples
-from tandem.pool.reviewers.prompt import Dossier, Listed, build, diff_in_file, load_template
+from tandem.pool.reviewers.prompt import Dossier, Listed, build, load_template
 from tandem.pool.reviewers.proof import Part, parts_of
 from tandem.pool.reviewers.verdicts import ReviewerAnswer, read_answer
 
@@ -90,15 +87,6 @@ def test_what_was_there_before_is_no_defect() -> None:
     assert answer({"diff": DIFF.partition("+three")[0].replace("+1,4", "+1,2")}).verdict == "approved"
 
 
-def test_a_long_diff_is_read_from_its_file(tmp_path: Path) -> None:
-    file, parts = tmp_path / "proposal.diff", parts_of(DIFF, None)
-    file.write_bytes(diff_in_file(parts))
-    said = ask({"diff": DIFF}, parts, diff_file=file, inline_limit=10).stdout.decode()
-    given = read_answer(said, nonce=NONCE, digest=DIGEST, files=None, parts=parts)
-    assert places(given)[0] == ("src/a.py", 3)
-    assert [one["nonce"] for one in json.loads(said)["files"]] == [part.nonce for part in parts]
-
-
 def test_a_text_is_read_line_by_line() -> None:
     plan = {
         "category": "plan_review",
@@ -109,10 +97,6 @@ def test_a_text_is_read_line_by_line() -> None:
     assert places(answer(plan)) == [("PLAN.md", 3)]
     bare = answer({**plan, "path": None})
     assert (bare.verdict, "line 3" in str(bare.reason), places(bare)) == ("changes_requested", True, [])
-
-
-def test_without_anything_to_read_nothing_is_approved() -> None:
-    assert answer({}).verdict == "changes_requested"
 
 
 def test_a_proposal_does_not_speak_for_the_prompt(tmp_path: Path) -> None:
@@ -129,22 +113,3 @@ def test_a_proposal_does_not_speak_for_the_prompt(tmp_path: Path) -> None:
     content = "".join(f"+{line}\n" for line in lines)
     diff = f"--- /dev/null\n+++ b/a.txt\n@@ -0,0 +1,{len(lines)} @@\n{content}"
     assert answer({"diff": diff, "description": "\n".join(lines)}).verdict == "approved"
-
-
-@pytest.mark.parametrize(("word", "status", "said"), [("CRASH", 1, []), ("GARBAGE", 0, ["Looks good to me, ship it!"])])
-def test_words_in_the_intent_make_it_fail(word: str, status: int, said: list[str]) -> None:
-    ended = ask({"intent": f"Please {word} now", "diff": DIFF}, parts_of(DIFF, None))
-    assert (ended.returncode, ended.stdout.decode().splitlines()) == (status, said)
-    with pytest.raises(ValueError, match="Expecting value"):
-        json.loads(ended.stdout)
-
-
-def test_it_can_hang() -> None:
-    hang = {"intent": "HANG", "diff": DIFF, "digest": DIGEST}
-    prompt = build(load_template(None), hang, nonce=NONCE, files="", parts=parts_of(DIFF, None))
-    with subprocess.Popen([sys.executable, PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as hung:
-        try:
-            with pytest.raises(subprocess.TimeoutExpired):
-                hung.communicate(prompt, timeout=1)
-        finally:
-            hung.kill()

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import copy
-import json
 from typing import Any
 
-import pytest
-
-from tandem.settings.workflows import BUILT_IN, COMPLETE, Phase, Workflow, load, parse
+from tandem.settings.workflows import BUILT_IN, Phase, Workflow, load, parse
 from tests.relay import relay
 
 FRONTEND_BACKEND: dict[str, Any] = {
@@ -36,16 +32,6 @@ def test_the_built_in_workflow_is_the_contracts() -> None:
     assert BUILT_IN.as_dict() == FRONTEND_BACKEND
 
 
-def test_a_definition_becomes_a_workflow() -> None:
-    workflow = parse("relay", relay(archiver="planner", mode="approval"))
-    assert (workflow.name, workflow.roles, workflow.start) == ("relay", ("planner", "builder", "tester"), "plan")
-    assert (workflow.archiver, workflow.mode) == ("planner", "approval")
-    assert list(workflow.phases) == ["plan", "build", "test"]
-    assert workflow.phase("test") == Phase("test", "tester", {"builder": "build"}, completes=True)
-    assert workflow.completing_phases == ("test",)
-    assert COMPLETE not in workflow.phases
-
-
 def test_who_completes_also_archives_unless_somebody_is_named() -> None:
     two_ends = relay(phases__plan__complete=True)
     assert [parse("relay", two_ends).archiver_after(name) for name in ("plan", "test")] == ["planner", "tester"]
@@ -53,44 +39,9 @@ def test_who_completes_also_archives_unless_somebody_is_named() -> None:
     assert [named.archiver_after(name) for name in ("plan", "test")] == ["builder", "builder"]
 
 
-def test_mode_is_direct_and_phases_do_not_complete_unless_they_say_so() -> None:
-    workflow = parse("relay", relay())
-    assert (workflow.mode, workflow.archiver) == ("direct", None)
-    assert [phase.completes for phase in workflow.phases.values()] == [False, False, True]
-
-
-def test_a_workflow_cannot_be_changed() -> None:
-    table = relay()
-    workflow = parse("relay", table)
-    before = copy.deepcopy(workflow.as_dict())
-    table["phases"]["plan"]["handoff"]["builder"] = "elsewhere"
-    table["roles"].append("intruder")
-    workflow.as_dict()["phases"]["plan"]["handoff"]["builder"] = "elsewhere"
-    assert workflow.as_dict() == before
-    with pytest.raises(TypeError):
-        workflow.phases["plan"].handoffs["builder"] = "elsewhere"  # pyright: ignore[reportIndexIssue] that is the point
-
-
-@pytest.mark.parametrize(
-    "table", [FRONTEND_BACKEND, relay(), relay(archiver="builder", mode="approval", phases__build__complete=True)]
-)
-def test_what_a_running_cycle_keeps_of_its_workflow_is_read_as_the_same(table: dict[str, Any]) -> None:
-    workflow = parse("relay", table)
-    kept = json.loads(json.dumps(workflow.as_dict()))
-    assert parse("relay", kept) == workflow
-    assert parse("relay", kept).as_dict() == kept
-
-
 def test_an_archiver_without_a_phase_has_its_work_after_completion() -> None:
     table = relay(roles=["planner", "builder", "tester", "librarian"], archiver="librarian")
     assert parse("relay", table).archiver_after("test") == "librarian"
-
-
-def test_configured_workflows_stand_beside_the_built_in_one() -> None:
-    found = load({"relay": relay(), "other": relay(mode="approval")})
-    assert list(found) == ["frontend-backend", "relay", "other"]
-    assert found["frontend-backend"] == BUILT_IN
-    assert (found["relay"], found["other"].mode) == (parse("relay", relay()), "approval")
 
 
 def test_the_built_in_workflow_can_be_gated_without_writing_it_out() -> None:
