@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
@@ -193,6 +193,20 @@ def checked(
         Checked(broker, folder / "repository", config_dir) as project,
     ):
         yield project
+
+
+@pytest.fixture(scope="session")
+def checking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checked]:
+    """One broker whose checks run as it does itself, so that they see the tests' files."""
+    with checked(tmp_path_factory.mktemp("checking"), confined=False) as found:
+        yield found
+
+
+@pytest.fixture
+def project(checking: Checked, tmp_path: Path) -> Iterator[Checked]:
+    """A project whose checks run, in a repository of the test's own."""
+    with Checked(checking.broker, tmp_path / "repository", checking.config_dir) as opened:
+        yield opened
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.checking import Checked, checked
+from tests.acceptance.checking import Checked, checked, project
 from tests.acceptance.gating import Branch
 from tests.acceptance.reviewing import AgentDesk, Desk
 from tests.broker import BrokerProcess, broker, database_settings, fresh_project, start_broker
@@ -16,7 +16,7 @@ from tests.commandline import ShellInside, repository
 from tests.git.sandbox import Sandbox
 from tests.postgres import PostgresServer, running_postgres
 
-__all__ = ["broker", "database_settings", "start_broker"]
+__all__ = ["broker", "database_settings", "project", "start_broker"]
 
 
 @pytest.fixture(scope="session")
@@ -118,10 +118,3 @@ def checking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checked]:
     with checked(tmp_path_factory.mktemp("checking")) as first:
         yield first
         first.broker.assert_intact()
-
-
-@pytest.fixture
-def project(checking: Checked, tmp_path: Path) -> Iterator[Checked]:
-    """A project whose checks run, in a repository of the test's own."""
-    with Checked(checking.broker, tmp_path / "repository", checking.config_dir) as opened:
-        yield opened

@@ -33,17 +33,9 @@ class Toys:
     release: asyncio.Event = field(default_factory=asyncio.Event)
     projects: NoProjects = field(default_factory=NoProjects)
     parked: int = 0
-    awaited: dict[int, asyncio.Event] = field(default_factory=dict[int, asyncio.Event])
-
-    async def parked_are(self, number: int) -> None:
-        """Wait until that many calls are waiting."""
-        if self.parked != number:
-            await self.awaited.setdefault(number, asyncio.Event()).wait()
 
     def park(self, change: int) -> None:
         self.parked += change
-        if self.parked in self.awaited:
-            self.awaited.pop(self.parked).set()
 
 
 class Echo(ProjectRequest):

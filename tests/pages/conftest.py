@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from tests.acceptance.checking import checking, project
 from tests.acceptance.conftest import desk, repo, repo_template, shop
 from tests.broker import BrokerProcess, start_broker
 from tests.downloads import needing
@@ -22,7 +23,7 @@ from tests.pages.plain import Plain
 from tests.pages.windows import Kept, Windows
 from tools.browser import BrowserError, find
 
-__all__ = ["desk", "repo", "repo_template", "shop", "start_broker"]
+__all__ = ["checking", "desk", "project", "repo", "repo_template", "shop", "start_broker"]
 
 ROOT = Path(__file__).resolve().parents[2]
 # Read now: tests run without anybody's settings for Tandem.

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator, Page, Request, expect
 
-from tests.acceptance.checking import Checked, check, checked
+from tests.acceptance.checking import Checked, check
 from tests.acceptance.reviewing import edited
 from tests.modes import VARIATION
 from tests.pages.changes import shown
@@ -21,24 +21,10 @@ from tests.pages.windows import Windows
 FAILS = "print('<b>3</b> is \\x1b[31mnot\\u202e 4'); raise SystemExit(3)"
 
 
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Generator[Checked]:
-    """A broker whose checks run as it does, so that they see what a test makes."""
-    with checked(tmp_path_factory.mktemp("checked"), confined=False) as found:
-        yield found
-
-
 @pytest.fixture
-def project(running: Checked, tmp_path: Path) -> Generator[Checked]:
-    """A project of the test's own."""
-    with Checked(running.broker, tmp_path / "repository", running.config_dir) as found:
-        yield found
-
-
-@pytest.fixture
-def windows(running: Checked, kept_windows: OpenWindows) -> Generator[Windows]:
+def windows(checking: Checked, kept_windows: OpenWindows) -> Generator[Windows]:
     """Windows on that broker."""
-    with kept_windows(running.broker.url) as found:
+    with kept_windows(checking.broker.url) as found:
         yield found
 
 

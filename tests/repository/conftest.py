@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.checking import Checked, checked
+from tests.acceptance.checking import checking, project
 from tests.broker import BrokerProcess
 from tests.repository.gating import Gated, gate_on, new_repository
 from tests.repository.rolling_back import Plan, Task, optimistic, with_lines
+
+__all__ = ["checking", "project"]
 
 
 @pytest.fixture(scope="session")
@@ -45,20 +47,6 @@ def own_gated(tmp_path: Path) -> Iterator[Gated]:
     (tmp_path / "broker").mkdir()
     with BrokerProcess(tmp_path / "broker") as broker:
         yield gate_on(broker, new_repository(tmp_path / "repository"))
-
-
-@pytest.fixture(scope="session")
-def checking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checked]:
-    """One broker whose checks run as it does itself, so that they see the tests' files."""
-    with checked(tmp_path_factory.mktemp("checking"), confined=False) as found:
-        yield found
-
-
-@pytest.fixture
-def project(checking: Checked, tmp_path: Path) -> Iterator[Checked]:
-    """A project of a test's own at that broker."""
-    with Checked(checking.broker, tmp_path / "repository", checking.config_dir) as found:
-        yield found
 
 
 @pytest.fixture
