@@ -54,7 +54,6 @@ READS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "get_activity_feed": ("get_activity_feed", {}),
     "get_activity_feed project": ("get_activity_feed", {"project": "alpha"}),
-    "get_activity_feed category": ("get_activity_feed", {"category": "verification"}),
     "get_activity_feed status=closed": ("get_activity_feed", {"status": "closed"}),
     "get_review_stats": ("get_review_stats", {}),
     "get_review_stats project": ("get_review_stats", {"project": "alpha"}),

@@ -125,4 +125,4 @@ async def test_p6_a_wait_hears_of_all_that_comes_after_it_began_also_behind_thou
         # And where there is none, the whole log was looked through.
         none = desk.do("get_audit_log", kind="review_closed", **wanted)
         assert (none["events"], none["more"], none["changed"]) == ([], False, False)
-        assert not desk.do("get_activity_feed", status="rejected", category="verification", **wanted)["changed"]
+        assert not desk.do("get_activity_feed", status="approved", **wanted)["changed"]

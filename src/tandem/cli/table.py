@@ -409,7 +409,6 @@ COMMANDS: dict[str, Command] = {
     "review feed": Command(
         "get_activity_feed", "Reviews by latest activity with their last event; with wait, answers on the next one.",
         Parameter("status", "--status", choices=("pending", "claimed", "in_review", "changes_requested", "approved", "rejected", "closed"), help="Only reviews in this state."),
-        Parameter("category", "--category", choices=("plan_review", "code_change", "verification", "handoff"), help="Only reviews of this kind."),
         Parameter("cursor", "--cursor", help="Cursor of an earlier answer: wait for later changes."),
         Parameter("limit", "--limit", kind="whole", default=50, help="Rows per page, at most 200."),
         Parameter("page", "--page", help="`next_page` of the previous page."),

@@ -315,7 +315,6 @@ class Operations(ABC):
         *,
         project: str | None = None,
         status: Literal["pending", "claimed", "in_review", "changes_requested", "approved", "rejected", "closed"] | None = None,
-        category: Literal["plan_review", "code_change", "verification", "handoff"] | None = None,
         wait: bool = False,
         cursor: str | None = None,
         timeout_s: float | None = None,

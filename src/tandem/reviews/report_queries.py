@@ -140,13 +140,8 @@ def list_queue(
 
 
 @cache
-def _latest_page(
-    states: tuple[str, ...], *, project: bool, before: bool, events: bool, category: bool = False
-) -> Statement:
-    """A page of reviews by their newest event, and that event if it is asked for: state by state, each by its index.
-
-    With a category, the other reviews come without their events: a page may go through many, and each may be large.
-    """
+def _latest_page(states: tuple[str, ...], *, project: bool, before: bool, events: bool) -> Statement:
+    """A page of reviews by their newest event, and that event if it is asked for: state by state, each by its index."""
     rows = select(tables.reviews)
     if project:
         rows = rows.where(_r.project == bindparam("project"))
@@ -159,10 +154,7 @@ def _latest_page(
     if not events:
         return Statement(page)
     found = page.subquery()
-    newest = _e.seq == found.c.event_seq
-    if category:
-        newest &= found.c.category == bindparam("category")
-    joined = found.join(log_tables.events, newest, isouter=category)
+    joined = found.join(log_tables.events, _e.seq == found.c.event_seq)
     return Statement(select(found, log_tables.events).select_from(joined).order_by(found.c.event_seq.desc()))
 
 
@@ -173,12 +165,11 @@ def list_latest(unit: Unit, *, limit: int, before: int | None, project: str | No
 
 
 def list_activity(
-    unit: Unit, *, limit: int, before: int | None, project: str | None, state: str | None, category: str | None = None
+    unit: Unit, *, limit: int, before: int | None, project: str | None, state: str | None
 ) -> list[tuple[Review, Event]]:
-    """As `list_latest`, each with its newest event; without it those of another category, if one is named."""
-    given = stated(project=project, before=before, category=category)
-    shape = {name: name in given for name in ("project", "before", "category")}
-    rows = unit.all(_latest_page(_states(state), events=True, **shape), limit=limit, **given)
+    """As `list_latest`, each with its newest event."""
+    statement = _latest_page(_states(state), project=project is not None, before=before is not None, events=True)
+    rows = unit.all(statement, limit=limit, **stated(project=project, before=before))
     return [(Review(*row[:REVIEW_COLUMNS]), Event(*row[REVIEW_COLUMNS:])) for row in rows]
 
 

@@ -32,15 +32,13 @@ from tandem.reviews.writing import FOUND_PREFIX, KIND_PREFIX, OPEN_PREFIX
 from tandem.store import events, pages
 from tandem.store.base import Row, Unit
 from tandem.store.context import look_or_wait
-from tandem.store.event import FOREVER, Event
+from tandem.store.event import FOREVER
 from tandem.store.statement import stated
 from tandem.store.waits import topic
 
 _TIMELINE_LIMIT = 100_000
 _SCANS = 20
 """How often one look of a call with a cursor goes on where a scan of the log has stopped."""
-_LOOKS, _PIECE = 10, 200
-"""Pieces of the feed that one call looks through for reviews of a category, and reviews of each."""
 _MOST_DAYS, _MOST_CATEGORIES = 400, 100
 
 
@@ -80,13 +78,11 @@ async def get_activity_feed(services: Services, caller: Caller, request: GetActi
 
     def work(unit: Unit) -> ActivityFeed:
         newest = hub.newest(unit, after)
-        found, floor = _latest(unit, request, project, before)
+        found = reports.list_activity(unit, limit=limit + 1, before=before, project=project, state=request.status)
         shown = views.fitting(found[:limit], lambda one: len(one[1].data))
         entries = tuple(FeedEntry(views.row(review), views.event(event, hub)) for review, event in shown)
-        end = shown[-1][0].event_seq if len(found) > len(shown) else floor
-        following = pages.encode(services, end) if end else None
-        # Reviews that were not looked through may be news: the next page has them.
-        newest_seen = shown[0][0].event_seq if shown else floor
+        following = pages.encode(services, shown[-1][0].event_seq) if len(found) > len(shown) else None
+        newest_seen = shown[0][0].event_seq if shown else 0
         is_news = after is not None and newest_seen > after and newest > after
         return ActivityFeed(entries, following, hub.cursor(newest), changed=is_news)
 
@@ -99,24 +95,6 @@ async def get_activity_feed(services: Services, caller: Caller, request: GetActi
         return answer, answer.changed
 
     return await look_or_wait(services, topic(project=project), look, request)
-
-
-def _latest(
-    unit: Unit, request: GetActivityFeed, project: str | None, before: int | None
-) -> tuple[list[tuple[Review, Event]], int]:
-    """What a page of the feed has, and one more; and the place down to which was looked for a category, 0 for all."""
-    wanted, category = request.limit + 1, request.category
-    found: list[tuple[Review, Event]] = []
-    for _ in range(_LOOKS):
-        limit = wanted if category is None else max(wanted, _PIECE)
-        piece = reports.list_activity(
-            unit, limit=limit, before=before, project=project, state=request.status, category=category
-        )
-        found += [one for one in piece if category in (None, one[0].category)]
-        if len(piece) < limit or len(found) >= wanted:
-            return found[:wanted], 0
-        before = piece[-1][0].event_seq
-    return found, before or 0
 
 
 async def get_audit_log(services: Services, caller: Caller, request: GetAuditLog) -> AuditPage:

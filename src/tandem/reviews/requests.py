@@ -388,7 +388,6 @@ class GetActivityFeed(ProjectRequest):
     refusals: ClassVar[Refusals] = (CursorExpired,)
 
     status: StateFilter = None
-    category: CategoryFilter = None
     wait: WaitFlag = False
     cursor: WaitCursor = None
     timeout_s: WaitSeconds = None
