@@ -83,7 +83,7 @@ def test_a_plan_goes_up_whole_with_its_path_and_is_approved(under_gate: Steps) -
 )
 def test_a_document_before_it_is_written(under_gate: Steps, step: str, name: str, category: str) -> None:
     path = f"{PHASE}/{name}"
-    ended = under_gate.reviewed(step, "--path", path, "-", stdin=VERIFIED.encode())
+    ended = under_gate.reviewed(step, path, "--content", "-", stdin=VERIFIED.encode())
     assert head(ended) == "APPROVED"
     assert not (under_gate.root / path).exists()
     review = under_gate.reviews()[0]
@@ -196,7 +196,7 @@ def test_every_command_of_a_draft_leads_on_while_its_file_may_not_be_written(ste
 
 def test_a_draft_of_standard_input_needs_no_second_one_after_its_counter_patch(steps: Steps) -> None:
     path = f"{PHASE}/03-CONTEXT.md"
-    options = ("context", "--path", path, "-")
+    options = ("context", path, "--content", "-")
     first = steps.reviewed(*options, stdin=b"# Vague\n", verdict="changes_requested", counter_patch="# Clear\n")
     [accept] = re.findall("Take the counter-patch: tandem gate (.*)", first.stdout)
     waiting = steps.run(*shlex.split(accept), "--timeout", "0")
@@ -322,8 +322,7 @@ def test_an_exempt_document_needs_nothing(steps: Steps) -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        ("plan", "-"),
-        ("plan", "a.txt", "--path", "b.txt"),
+        ("plan", "a.txt", "--content", "-"),
         ("plan", "--content", "a.txt"),
         ("verification", "--passed=1"),
     ],

@@ -74,8 +74,7 @@ class StepOptions:
 class DocumentOptions:
     """Which document is reviewed, and its new content if that is not in it yet."""
 
-    file: Annotated[str | None, Argument(metavar="FILE", help="The document; default: the newest in .planning.")] = None
-    path: Annotated[Path | None, Option(metavar="PATH", help="With FILE -: the file that standard input is for.")] = (
+    file: Annotated[Path | None, Argument(metavar="FILE", help="The document; default: the newest in .planning.")] = (
         None
     )
     content: Annotated[
@@ -216,44 +215,32 @@ def _review(
     asked: StepOptions,
     options: ConnectionOptions,
 ) -> Exit:
-    file, draft, words = _document(document.file, document.path, document.content)
+    file = document.file
+    draft, words = _document(file, document.content)
     # Standard input cannot be read again.
     commands = _commands(step, words, file if "-" in words else None, *([f"--{claim}"] if claim else []))
     return _step(StepRequest(step, *commands, file=file, draft=draft, claim=claim), asked, options)
 
 
-def _document(file: str | None, path: Path | None, content: str | None) -> tuple[Path | None, bytes | None, list[str]]:
-    """The document, its new content if that is not in it yet, and the words that say so again."""
-    if file == "-":
-        if path is None:
-            raise Misused("Name the file to write it to.", "--path")
-        return path, _from_standard_input("FILE"), ["--path", str(path), "-"]
-    if path is not None and file is not None:
-        raise Misused("Name the document once: FILE, or --path with -.", "--path")
-    named = path if path is not None else None if file is None else Path(file)
-    words = [] if named is None else [str(named)]
+def _document(file: Path | None, content: str | None) -> tuple[bytes | None, list[str]]:
+    """A document's new content if that is not in it yet, and the words that say so again."""
+    words = [] if file is None else [str(file)]
     if content is None:
-        return named, None, words
-    if named is None:
+        return None, words
+    if file is None:
         raise Misused("Name the file that it is for.", "FILE")
-    return named, _draft(content), [*words, "--content", content]
+    return _draft(content), [*words, "--content", content]
 
 
 def _draft(content: str) -> bytes:
-    if content == "-":
-        return _from_standard_input("--content")
     try:
-        return Path(content).read_bytes()
+        found = sys.stdin.buffer.read() if content == "-" else Path(content).read_bytes()
     except OSError as error:
         raise Misused(f"Cannot read {content}: {error.strerror}.", "--content") from error
-
-
-def _from_standard_input(option: str) -> bytes:
-    """The text to review, never empty: a command that is run again finds its input read already."""
-    content = sys.stdin.buffer.read()
-    if not content.strip():
-        raise Misused("Standard input has nothing to review; give the text again.", option)
-    return content
+    if content == "-" and not found.strip():
+        # A command that is run again finds its input read already.
+        raise Misused("Standard input has nothing to review; give the text again.", "--content")
+    return found
 
 
 def _commands(step: str, words: list[str], document: Path | None, *options: str) -> tuple[str, str]:

@@ -820,8 +820,7 @@ COMMANDS: dict[str, Command] = {
     ),
     "gate plan": Command(
         "tandem.cli.gate_steps:plan", "Have a whole PLAN.md reviewed before it is committed or carried out.",
-        Parameter("file", group="document", help="The document; default: the newest in .planning.", metavar="FILE"),
-        Parameter("path", "--path", kind="path", group="document", help="With FILE -: the file that standard input is for.", metavar="PATH"),
+        Parameter("file", kind="path", group="document", help="The document; default: the newest in .planning.", metavar="FILE"),
         Parameter("content", "--content", group="document", help="The content of FILE before it is written: a file, or -.", metavar="DRAFT"),
         Parameter("accept", "--accept", kind="flag", default=False, group="asked", help="Take the reviewer's counter-patch, into the files as well."),
         Parameter("timeout", "--timeout", kind="number", min=0, group="asked", help="How long to wait for the verdict; 0: not at all; default: 540, or less where an agent's client ends commands sooner.", metavar="SECONDS"),
@@ -836,8 +835,7 @@ COMMANDS: dict[str, Command] = {
     ),
     "gate context": Command(
         "tandem.cli.gate_steps:context", "Have a whole CONTEXT.md reviewed before it is written or committed.",
-        Parameter("file", group="document", help="The document; default: the newest in .planning.", metavar="FILE"),
-        Parameter("path", "--path", kind="path", group="document", help="With FILE -: the file that standard input is for.", metavar="PATH"),
+        Parameter("file", kind="path", group="document", help="The document; default: the newest in .planning.", metavar="FILE"),
         Parameter("content", "--content", group="document", help="The content of FILE before it is written: a file, or -.", metavar="DRAFT"),
         Parameter("accept", "--accept", kind="flag", default=False, group="asked", help="Take the reviewer's counter-patch, into the files as well."),
         Parameter("timeout", "--timeout", kind="number", min=0, group="asked", help="How long to wait for the verdict; 0: not at all; default: 540, or less where an agent's client ends commands sooner.", metavar="SECONDS"),
@@ -889,8 +887,7 @@ COMMANDS: dict[str, Command] = {
     "gate verification": Command(
         "tandem.cli.gate_steps:verification", "Have a whole VERIFICATION.md or UAT.md reviewed, and whether the work passed.",
         Parameter("passed", "--passed", off=("--failed",), kind="flag", help="Whether the work passed; default: what its head says."),
-        Parameter("file", group="document", help="The document; default: the newest in .planning.", metavar="FILE"),
-        Parameter("path", "--path", kind="path", group="document", help="With FILE -: the file that standard input is for.", metavar="PATH"),
+        Parameter("file", kind="path", group="document", help="The document; default: the newest in .planning.", metavar="FILE"),
         Parameter("content", "--content", group="document", help="The content of FILE before it is written: a file, or -.", metavar="DRAFT"),
         Parameter("accept", "--accept", kind="flag", default=False, group="asked", help="Take the reviewer's counter-patch, into the files as well."),
         Parameter("timeout", "--timeout", kind="number", min=0, group="asked", help="How long to wait for the verdict; 0: not at all; default: 540, or less where an agent's client ends commands sooner.", metavar="SECONDS"),
