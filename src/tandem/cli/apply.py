@@ -14,7 +14,7 @@ from tandem.cli.declared import Argument, Option, without
 from tandem.cli.render.parts import plain
 from tandem.cli.terminal import Exit, progress, say, tell
 from tandem.core.visible import visible_line
-from tandem.errors import InvalidInput, InvalidTransition, TandemError
+from tandem.errors import InvalidInput, InvalidTransition
 from tandem.git.repository import Repository
 from tandem.git.reviewed_tree import DoesNotMerge, ReviewedTree, RoundContent
 from tandem.git.worktree import WorktreeUpdate
@@ -46,7 +46,7 @@ def apply(
         try:
             update, besides = _bring(proposal, earlier, index=index)
         except InvalidInput as refusal:
-            raise _explained(refusal, review_id, earlier, index=index) from refusal
+            raise _explained(refusal, review_id, index=index) from refusal
     data = {"review_id": review_id, "round": status.round, "changed": update.changed, **asdict(update)}
     return tell(data, _report(update, status, besides), as_json=options.as_json)
 
@@ -98,40 +98,15 @@ def _is_committed(repository: Repository, proposal: Proposal) -> bool:
     return bool(repository.landed_on(repository.validate_diff(proposal.diff, base).changes, base, ("HEAD",)))
 
 
-def _explained(refusal: InvalidInput, review_id: str, earlier: list[Proposal], *, index: bool) -> InvalidInput:
+def _explained(refusal: InvalidInput, review_id: str, *, index: bool) -> InvalidInput:
     """The refusal, with the commands that put an earlier round, or local work, out of the way."""
     paths: list[str] = refusal.details.get("paths", [])
     if not paths:
         return refusal
-    with sources.here() as repository:
-        known = next((one for one in reversed(earlier) if _holds(repository, one, paths)), None)
-    what, facts = refusal.message, {}
-    if known is not None:
-        what = f"The working tree has round {known.round} of {review_id} at {', '.join(paths)}; nothing was changed."
-        facts = {"round": known.round}
     return InvalidInput(
-        f"{what} Put it away: git stash push --all -- {shlex.join(f':/{path}' for path in paths)}\n"
+        f"{refusal.message} Put it away: git stash push --all -- {shlex.join(f':/{path}' for path in paths)}\n"
         f"Then again: tandem apply {review_id}{' --index' if index else ''}",
-        field="worktree",
-        paths=paths,
-        **facts,
-    )
-
-
-def _holds(repository: Repository, proposal: Proposal, paths: list[str]) -> bool:
-    """Whether the working tree has a round's content at all of some paths."""
-    if proposal.diff is None:
-        return False
-    try:
-        local = repository.working_diff()
-        present = {change.path: change for change in repository.validate_diff(local.diff, local.base).changes}
-        round_ = repository.validate_diff(proposal.diff, proposal.base_commit or proposal.base).changes
-    except TandemError:
-        return False  # What cannot be told apart is local work.
-    wanted = {change.path: (change.mode_after, change.blob_after) for change in round_}
-    return all(
-        path in wanted and path in present and (present[path].mode_after, present[path].blob_after) == wanted[path]
-        for path in paths
+        **refusal.details,
     )
 
 
