@@ -102,7 +102,9 @@ def test_p2_a_merge_of_what_is_not_approved_is_refused(gated: Gated):
     assert "bring both back" not in gated.refused("update-ref", "refs/heads/main", "feature")
 
 
-@pytest.mark.parametrize("command", ["merge", "merge --autostash", "pull --ff-only ."])
+@pytest.mark.parametrize(
+    "command", ["merge", "merge --autostash", "pull --ff-only .", "checkout -B main", "switch -C main"]
+)
 def test_the_remedy_of_a_refused_fast_forward_keeps_what_was_staged_beside_it(gated: Gated, command: str):
     gated.approved_commit({"old.txt": "old\n", "sub/kept.txt": "kept\n"})
     branched(gated, "feature", DIGITS | {"old.txt": None, "new/new.txt": "new\n"})
@@ -112,6 +114,25 @@ def test_the_remedy_of_a_refused_fast_forward_keeps_what_was_staged_beside_it(ga
     [remedy] = re.findall("to bring both back: (.*)", gated.refused(*command.split(), "feature"))
     subprocess.run(remedy, shell=True, check=True, cwd=gated.root / "sub", capture_output=True)
     assert (gated.git("status", "--porcelain"), gated.git("diff", "HEAD")) == before
+
+
+@pytest.mark.parametrize("command", ["reset --hard", "reset --keep", "reset --merge", "reset"])
+def test_the_remedy_of_a_refused_reset_lets_the_branch_land(gated: Gated, command: str):
+    gated.approved_commit({"old.txt": "old\n"})
+    branched(gated, "feature", DIGITS | {"old.txt": None, "new/new.txt": "new\n"})
+    gated.write({"own.txt": "mine\n"})
+    words = gated.refused(*command.split(), "feature")
+    [remedy] = re.findall("Git has already changed .* here; to bring (?:both|it) back: (.*)", words)
+    subprocess.run(remedy, shell=True, check=True, cwd=gated.root, capture_output=True)
+    assert gated.git("status", "--porcelain") == "?? own.txt"
+    gated.approve("--range", "main..feature")
+    assert gated.tandem("land", "feature").status == 0
+
+
+def test_a_commit_that_is_refused_when_it_moves_the_branch_stays_staged(gated: Gated):
+    (gated.root / ".git/hooks/prepare-commit-msg").unlink()
+    gated.stage(DIGITS)
+    assert "bring" not in gated.refused("commit", "-m", "Count in digits")
 
 
 def test_the_remedy_of_a_merge_that_is_refused_when_it_moves_the_branch_leaves_the_merge(gated: Gated):
@@ -143,6 +164,34 @@ def test_a_command_that_cannot_be_run_again_is_continued_as_the_refusal_says(
     assert gated.tandem("audit", "main").status == 0
     assert (gated.root / "a.txt").read_text("utf-8") == DIGITS["a.txt"]
     assert gated.git("status", "--porcelain", "--branch") == "## main"
+
+
+@pytest.mark.parametrize("way", ["replayed", "fast-forward", "landed"])
+def test_a_rebase_by_the_backend_apply_is_ended_as_the_refusal_says(gated: Gated, way: str):
+    gated.git("config", "rebase.backend", "apply")
+    gated.approved_commit({"kept.txt": "kept\n"})
+    onto = branched(gated, "feature", DIGITS)
+    if way == "replayed":
+        gated.approved_commit({"b.txt": "mine\n"})
+    if way != "landed":
+        gated.git("branch", "--quiet", "-D", "feature")
+    gated.write({"kept.txt": "not committed\n", "own.txt": "mine\n"})
+    before = gated.git("status", "--porcelain")
+    words = gated.try_git("rebase", "--autostash", onto).stderr
+    if way == "landed":
+        [leaving] = re.findall("reviewed as one change, and landed: (.*) && tandem land feature\n", words)
+    else:
+        [submit, leaving] = re.findall(r"tandem submit (--range \S+)|when it is approved: (.*)", words)
+        review, leaving = gated.approve(*submit[0].split()), leaving[1]
+        assert "rebase --continue" not in gated.tandem("review", "status", review, "--wait").stdout
+    subprocess.run(leaving, shell=True, check=True, cwd=gated.root, capture_output=True)
+    assert gated.git("status", "--porcelain", "--branch") == f"## main\n{before}"
+    assert not [*gated.root.glob(".git/rebase*")]
+    if way == "landed":
+        gated.approve("--range", "main..feature")
+        assert gated.tandem("land", "feature").status == 0
+    assert gated.tandem("audit", "main").status == 0
+    assert (gated.root / "a.txt").read_text("utf-8") == DIGITS["a.txt"]
 
 
 def test_p2_a_repository_that_is_packed_and_names_its_objects_otherwise_is_gated_too(

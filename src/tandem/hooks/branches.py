@@ -9,12 +9,15 @@ as the first in a repository that others push to, with or without hooks of their
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from functools import cache, partial
 
 from tandem.core.stand_ins import NamedTuple
 from tandem.core.visible import say, shortened, visible_line
 from tandem.errors import TandemError
+from tandem.git import raw
+from tandem.git.place import first_line
 from tandem.hooks.judging import guarded, landing, overridden, override_wanted
 from tandem.rulings import git, next_steps, planning
 from tandem.rulings.ask import GateClient
@@ -56,7 +59,7 @@ _SHOWN_COMMITS = 10
 _SHOWN_PATHS = 3
 _SHORT = 10
 _MERGING = ("merge", "pull")
-"""How git's name for an action begins that changes files before it moves the branch."""
+"""How git's name for an action begins that changes files, and may make a commit, before it moves the branch."""
 
 
 def update(gate: GateFile, arguments: Sequence[str]) -> int:
@@ -150,9 +153,25 @@ def _move(gate: GateFile, asker: GateClient, judge: RangeChecker, bases: Bases, 
     if judgement.passes and len(tips) > 1:
         judgement = _checked(judge, judgement, new, old, bases)
     judgement = _with_rules(judge, judgement, (old, new))
-    moved = git.rebased(gate.place) or f"{HEADS}{git.branch(gate.place)}"
-    stopped = next_steps.stopped() if moved == ref else None
-    return _refusal(gate, judgement, f"{name} stays where it is", (old, new), name, stopped=stopped)
+    ways = _ways_on(gate, ref, old, new)
+    return _refusal(gate, judgement, f"{name} stays where it is", (old, new), name, ways=ways)
+
+
+def _ways_on(gate: GateFile, ref: str, old: str | None, new: str) -> tuple[str, str]:
+    """The command after the approval, and the one before a landing, where the same cannot be run again; else empty."""
+    place = gate.place
+    if (git.rebased(place) or f"{HEADS}{git.branch(place)}") == ref and (going_on := next_steps.stopped()) is not None:
+        # A rebase that goes on meanwhile would move the base branch back when it ends.
+        return going_on, "git rebase --abort && " if going_on.endswith("git rebase --continue") else ""
+    patches = os.path.join(place.git_dir, "rebase-apply")
+    head, begun_at = (first_line(os.path.join(place.git_dir, file)) for file in ("HEAD", "ORIG_HEAD"))
+    if head != new or (begun_at != old and not os.path.isdir(patches)):
+        return "", ""
+    # The end of a rebase by the backend "apply", which git does not continue.
+    name = shlex.quote(ref.removeprefix(HEADS))
+    leave = "git rebase --quit && " if os.path.isdir(patches) else ""
+    back = " && git stash pop" if os.path.exists(os.path.join(patches, "autostash")) else ""
+    return f"{leave}git switch -C {name} {new[:_SHORT]}{back}", f"{leave}git switch {name}{back} && "
 
 
 def _deleted(gate: GateFile, judge: RangeChecker, ref: str, old: str | None) -> Refusal | None:
@@ -286,12 +305,9 @@ def _refusal(
     net: Net,
     branch: str,
     remote: str | None = None,
-    stopped: str | None = None,
+    ways: tuple[str, str] = ("", ""),
 ) -> Refusal | None:
-    """The problem of a range, and what to do; None if there is none.
-
-    `stopped` is the command that goes on with a rebase or the like that moves the branch, and stops here.
-    """
+    """The problem of a range, and what to do, `ways` as `_ways_on` has them; None if there is none."""
     if judgement.passes:
         return None
     old, new = net
@@ -311,7 +327,7 @@ def _refusal(
         lines.append(f"  and {len(wrong) - _SHOWN_COMMITS} more commits")
     if old is None and judgement.commits:
         old = git.resolve(gate.place, f"{judgement.commits[0].commit}^")
-    again = f": {stopped}" if stopped else ", run the same git command again."
+    again = f": {ways[0]}" if ways[0] else ", run the same git command again."
     change = f"{old[:_SHORT]}..{new[:_SHORT]}" if old is not None else new[:_SHORT]
     lines.append(f"Look at all of it with: tandem audit {change}")
     if held:
@@ -322,7 +338,7 @@ def _refusal(
         lines.append(f"Fix their findings; or when they have passed{again}")
     elif old is not None:
         land = landing(gate, new, branch, *(["--remote", remote] if remote is not None else []))
-        lines += _approving(land, change, again)
+        lines += _approving(land and ways[1] + land, change, again)
     origin = _from_elsewhere(gate, wrong[0].commit) if wrong else None
     if origin is not None:
         lines.append(f"A person can accept the commits that are there by now: tandem gate on --accept {origin}")
@@ -332,9 +348,7 @@ def _refusal(
 def _approving(land: str | None, change: str, again: str) -> list[str]:
     """How it gets there, a line each: as a branch that ends with the commit, where one is here, else as commits."""
     if land is not None:
-        # A rebase that goes on meanwhile would move the base branch back when it ends.
-        leave = "git rebase --abort && " if again.endswith("git rebase --continue") else ""
-        return [f"Have it reviewed as one change, and landed: {leave}{land}"]
+        return [f"Have it reviewed as one change, and landed: {land}"]
     submit = f"Submit it as one change: tandem submit --range {change} --wait -m 'why'"
     return [submit, f"and when it is approved{again}"]
 
@@ -346,14 +360,21 @@ def _from_elsewhere(gate: GateFile, commit: str) -> str | None:
 
 
 def _restoring(gate: GateFile, lines: list[list[str]]) -> list[str]:
-    """What to say of the files that a merge or a pull has changed before it asked to move the branch."""
-    if os.environ.get("GIT_REFLOG_ACTION", "").split(" ")[0] not in _MERGING:
+    """What to say of the index and the files, where git has changed them before it asked to move the branch."""
+    place, head = gate.place, git.head(gate.place)
+    new = next((new for _, new, ref in lines if ref.casefold() in guarded(gate)), None)
+    try:
+        wanted = git.between(place, head, new) if head is not None and new is not None else []
+        staged = git.staged(place, head) if wanted and head is not None else []
+        if new is None or not wanted or any(change not in staged for change in wanted) or not _was_there(gate, new):
+            return []
+        paths = {change["path"] for change in wanted}
+        written = git.changes_in(git.run(place, ["diff-files", *raw.RAW_OPTIONS]).stdout)
+    except TandemError:
         return []
-    ref, head = f"{HEADS}{git.branch(gate.place)}", git.head(gate.place)
-    new = next((new for _, new, moved in lines if moved == ref), None)
-    if new is None or head is None or not git.staged(gate.place, head):
-        return []
-    own = os.listdir(gate.place.git_dir)
+    if not paths.isdisjoint(change["path"] for change in written):
+        return ["Git has already changed the index here; to bring it back: git reset"]
+    own = os.listdir(place.git_dir)
     if "MERGE_HEAD" in own:
         back = "git merge --abort"
     else:
@@ -361,6 +382,13 @@ def _restoring(gate: GateFile, lines: list[list[str]]) -> list[str]:
         back = f"git read-tree -m -u {new[:_SHORT]} HEAD"
         back += " && git merge --quit && git stash pop --index" if "MERGE_AUTOSTASH" in own else ""
     return [f"Git has already changed the files and the index here; to bring both back: {back}"]
+
+
+def _was_there(gate: GateFile, new: str) -> bool:
+    """Whether a commit was there before the command, or is its merge; that of `git commit` was staged by the user."""
+    if os.environ.get("GIT_REFLOG_ACTION", "").split(" ")[0] in _MERGING:
+        return True
+    return bool(git.run(gate.place, ["for-each-ref", "--count=1", f"--contains={new}"]).text)
 
 
 def _execute(gate: GateFile, refusal: Refusal | None, lines: list[list[str]] | None = None) -> int:

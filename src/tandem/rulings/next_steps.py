@@ -66,7 +66,8 @@ def continuing() -> str | None:
 
     if has(os.path.join("rebase-apply", "applying")):
         return "git am --continue"
-    if has("rebase-merge", "rebase-apply"):
+    # Once no patch is left, git does not continue a rebase by patches, whose refusal names another way.
+    if has("rebase-merge", os.path.join("rebase-apply", "final-commit")):
         return f"{_NO_EDITOR} git rebase --continue"
     picking = next((verb for verb in ("cherry-pick", "revert") if has(f"{verb.upper().replace('-', '_')}_HEAD")), None)
     if picking and has("sequencer"):
@@ -82,6 +83,7 @@ def stopped() -> str | None:
 
 _NO_EDITOR = "GIT_EDITOR=true"
 """Git asks for no message; it counts before an editor of the configuration and of the environment."""
+_AS_REFUSED = "Run the command that the refusal named for afterwards, or else the refused git command again"
 
 
 def commit(review_id: str) -> list[str]:
@@ -203,7 +205,7 @@ def _approved(status: Mapping[str, Any]) -> list[str]:
         return [f"Bring your files to the approved content: {fetch}", now, then]
     if status.get("revision"):
         going_on = stopped()
-        now = f"Go on: {going_on}" if going_on else "Run the git command again that was refused for want of it."
+        now = f"Go on: {going_on}" if going_on else f"{_AS_REFUSED}."
         return [now, then]
     return [now, f"or, if your index differs, first: {fetch}", then]
 
@@ -351,7 +353,7 @@ def _operations_on_ground(status: Mapping[str, Any]) -> str | None:
             taken = take_in(review_id, status["conflict_with"], again, committed=committed, staged=None)
             return f"{'. '.join(taken)}."
         case "apply_and_close" if status.get("revision") and status.get("counter_patch_status") != "accepted":
-            return "Run the git command again that was refused for want of it, then close_review."
+            return f"{_AS_REFUSED}, then close_review."
         case "apply_and_close" if status.get("path"):
             return f"Bring the file to it: tandem apply {review_id} --index. Commit exactly this, then close_review."
         case _:
