@@ -134,6 +134,24 @@ def put_away_and_applied(gated: Gated, command: str) -> Ended:
     return gated.tandem(*again.split())
 
 
+def test_apply_says_how_a_change_that_is_only_staged_is_put_away_and_brought_back(gated: Gated):
+    lines = [f"{number}\n" for number in range(20)]
+    gated.approved_commit({"a.txt": "".join(lines), "b.txt": "two\n"})
+    gated.stage({"a.txt": "first\n" + "".join(lines)})
+    review = gated.approve()
+    gated.stage({"a.txt": "".join(lines) + "staged\n"})
+    staged = gated.git("diff", "--cached", "--unified=0").splitlines()[-1]
+    gated.write({"a.txt": "".join(lines), "b.txt": "not staged\n"})
+    refused = gated.tandem("apply", review, "--index")
+    [bring_back] = re.findall("bring it back: git (.*)", refused.stderr)
+    assert put_away_and_applied(gated, f"apply {review} --index").status == 0
+    gated.git("commit", "-m", "Begin")
+    gated.git(*bring_back.split())
+    assert gated.git("diff", "--cached", "--unified=0").splitlines()[-1] == staged == "+staged"
+    assert gated.git("status", "--porcelain").splitlines() == ["MM a.txt", " M b.txt"]
+    assert gated.git("stash", "list") == ""
+
+
 @pytest.mark.parametrize(("path", "local"), [("mine.conf", "mine.conf"), ("build/a.txt", "build")])
 def test_apply_says_how_an_ignored_file_is_put_away_and_the_approved_one_is_staged(gated: Gated, path: str, local: str):
     gated.approved_commit({".gitignore": "*.conf\nbuild\n"}, "Ignore")

@@ -127,10 +127,10 @@ class _Update:
             self._ensure_plain(change)
         finished = self._paths_at(after=True)
         started = self._paths_at(after=False)
-        self._refuse([change.path for change in self._changes if change.path not in finished | started], "working tree")
+        self._refuse([change.path for change in self._changes if change.path not in finished | started], "worktree")
         pending = [change for change in self._changes if change.path not in finished]
         self._leave_submodules(pending)
-        self._refuse(self._obstructed(pending), "working tree")
+        self._refuse(self._obstructed(pending), "worktree")
         if index:
             self._ensure_index()
         installation = Installation(self._root)
@@ -195,11 +195,12 @@ class _Update:
             )
 
     def _refuse(self, paths: Sequence[str], where: str) -> None:
+        named = "index" if where == "index" else "working tree"
         if paths:
             raise InvalidInput(
-                f"The {where} has local changes that are neither the state before nor the approved one:"
+                f"The {named} has local changes that are neither the state before nor the approved one:"
                 f" {', '.join(paths)}. Commit, stash or undo them first; nothing was changed.",
-                field="worktree",
+                field=where,
                 paths=list(paths),
             )
 
