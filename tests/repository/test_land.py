@@ -235,6 +235,20 @@ def test_while_the_base_branch_is_rebased_nothing_lands_that_the_end_of_it_would
     assert clean(gated)
 
 
+def test_while_another_program_has_locked_the_index_nothing_lands(gated: Gated) -> None:
+    approved(gated, "feature", DIGITS)
+    before = gated.head()
+    lock = gated.root / ".git/index.lock"
+    lock.write_text("held", "utf-8")
+    for _ in range(2):
+        refused = gated.tandem("land", "feature")
+        assert f"{lock} is there: another program writes the index" in refused.refusal
+        assert (gated.head(), lock.read_text("utf-8")) == (before, "held")
+    lock.unlink()
+    assert gated.tandem("land", "feature").status == 0
+    assert clean(gated)
+
+
 def test_without_a_branch_or_a_base_branch_it_says_so(gated: Gated) -> None:
     assert "'nope' is no branch here." in gated.tandem("land", "nope").refusal
     assert "Name the branch that lands on main" in gated.tandem("land").refusal

@@ -118,7 +118,6 @@ class BaseBranch:
             InvalidInput: Local changes in a checkout of it are in the way; nothing was changed.
         """
         if self._remote is not None:
-            self._ensure_free(to.tip, to.commit)
             lease = f"--force-with-lease={self._ref}:{to.tip}"
             try:
                 self.checkout.run(["push", "--quiet", lease, self._remote, f"{to.commit}:{self._ref}"])
@@ -129,7 +128,7 @@ class BaseBranch:
         return self._move_here(to.tip, to.commit)
 
     def _move_here(self, old: str, new: str) -> bool:
-        trees = self._ensure_free(old, new)
+        trees = self.ensure_checkouts_free(old, new)
         try:
             self.checkout.run(["update-ref", "-m", "tandem land", self._ref, new, old])
         except GitFailed as error:
@@ -146,7 +145,7 @@ class BaseBranch:
                 )
         return True
 
-    def _ensure_free(self, old: str, new: str) -> list[Checkout]:
+    def ensure_checkouts_free(self, old: str, new: str) -> list[Checkout]:
         """The checkouts of the branch, whose files can go from one commit to another."""
         self._ensure_not_rebased()
         trees = self._checkouts()

@@ -373,6 +373,8 @@ class _Job:
     def _moved(self, place: _Place, found: Candidate, reviews: list[str]) -> str | None:
         """Move the base branch, with the files of its checkouts, and close the reviews; None if it has moved on."""
         final = self._final(found, reviews)
+        # A move that never began is not ended by the next run.
+        self.base.ensure_checkouts_free(final.tip, final.commit)
         place.report("landing", tip=final.tip, commit=final.commit, review_ids=reviews)
         self.doing(f"moving {self.base.name}")
         if not self.base.move(final):

@@ -31,6 +31,8 @@ _LOCK = "rollback.lock"
 _SHOWN_PATHS = 20
 _PATIENCE_SECONDS = 10.0
 _LOOK_SECONDS = 0.05
+_BRIEF_SECONDS = 1.0
+"""For how long a look at a repository locks its index at most."""
 _SLACK_SECONDS = 2.0
 """Some file systems count in steps of two seconds."""
 
@@ -143,8 +145,9 @@ def ensure_free(checkout: Checkout, changed: Mapping[str, str], what: str = "The
         what: What would change them, as the subject of a sentence.
 
     Raises:
-        InvalidInput: There are some; `details.paths` lists them.
+        InvalidInput: There are some; `details.paths` lists them. Or another program has locked the index.
     """
+    _ensure_unlocked(checkout, what)
     overlapping = {path for path in _dirty(checkout) if path in changed}
     for path, letter in changed.items():
         if letter != "D":
@@ -159,6 +162,20 @@ def ensure_free(checkout: Checkout, changed: Mapping[str, str], what: str = "The
             field="worktree",
             paths=listed,
         )
+
+
+def _ensure_unlocked(checkout: Checkout, what: str) -> None:
+    lock = checkout.layout.index.with_name("index.lock")
+    deadline = time.monotonic() + _BRIEF_SECONDS
+    while lock.exists():
+        if time.monotonic() >= deadline:
+            raise InvalidInput(
+                f"{what} would change files while {lock} is there: another program writes the index, or broke off."
+                " Nothing was changed. Run this again when that has ended; if nothing runs, delete the file first.",
+                field="worktree",
+                locks=[str(lock)],
+            )
+        time.sleep(_LOOK_SECONDS)
 
 
 def _dirty(checkout: Checkout) -> list[str]:
@@ -327,7 +344,8 @@ def _is_git_at_work(process: psutil.Process, argument: str, folders: Iterable[st
 def bring_files(checkout: Checkout, move: BranchMove) -> None:
     """Brings index and working tree from before a branch's move to after it; files that are there already stay."""
     run = checkout.run
-    run([*_SETTINGS, "update-index", "-q", "--refresh"], accept=(0, 1))
+    # Where the index is locked, the other one says so.
+    run([*_SETTINGS, "update-index", "-q", "--refresh"], accept=(0, 1, 128))
     # Git writes the files first and the index last, and refuses before either if a file is not as the index has it.
     run([*_SETTINGS, "read-tree", "-m", "-u", move.head_before, move.head_after])
 
