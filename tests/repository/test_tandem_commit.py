@@ -124,6 +124,32 @@ def test_a_message_given_once_is_kept_and_a_new_one_replaces_it(gated: Gated) ->
     assert gated.message().startswith("Count in digits\n")
 
 
+@pytest.mark.parametrize("is_heard", [False, pytest.param(True, marks=VARIATION)])
+def test_the_message_of_a_closed_review_is_not_that_of_an_unrelated_change(gated: Gated, *, is_heard: bool) -> None:
+    gated.stage(DIGITS)
+    first = review_of(commit(gated, "-m", "Count"))
+    gated.call("close_review", review_id=first, reason="Not wanted.")
+    if is_heard:
+        assert first in commit(gated).stdout
+    gated.git("reset", "--quiet", "--hard")
+    gated.stage({"b.txt": "alpha\n2\n"})
+    unrelated = commit(gated)
+    assert f"{first} was closed, and shares no file with this. Say what it is for." in unrelated.stderr
+    assert "Say what the change is for" in commit(gated).stderr
+    reviewed(gated, "-m", "Letters")
+    assert commit(gated).status == 0
+    assert gated.message().startswith("Letters\n")
+
+
+def test_a_message_for_the_editor_is_kept_without_the_words_of_git_in_it(gated: Gated) -> None:
+    gated.stage(DIGITS)
+    first = review_of(commit(gated, "-em", "Count", "-m", "In digits.", GIT_EDITOR="sleep 600 #"))
+    assert gated.call("get_proposal", review_id=first)["description"] == "In digits."
+    gated.decide(first)
+    assert commit(gated).status == 0
+    assert gated.message() == f"Count\n\nIn digits.\n\nTandem-Review: {first}"
+
+
 @VARIATION
 def test_the_message_of_an_amend_is_kept_and_no_editor_opens_without_a_terminal(gated: Gated) -> None:
     gated.approved_commit(DIGITS, "Two")

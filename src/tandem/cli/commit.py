@@ -42,6 +42,7 @@ _INTERACTIVE = re.compile(r"--pat(ch?)?|--int[a-z]*|-[aeinoqsvz]*p[aeinoqsvz]*[m
 _MESSAGE = re.compile(r" (?:--(?:message|file)[= ]|-([aeinopqsvz]*)[mF] ?)(?:'[^']*'|\"[^\"]*\"|[^ '\"])+")
 """An option of a command line that gives the message, with the flags in the same word."""
 _NO_VERIFY = re.compile(r"--no-v|-[^-]*n")
+_EDITS = re.compile(r"--edit$|-[ainopqsvz]*e")
 _MAY_BE_EMPTY = "--allow-empty-m"
 _AMENDS = "--am"
 _TAKES_A_MESSAGE = re.compile(r"--re(u|ed).*|-[aeinoqsvz]*[cC].*")
@@ -188,7 +189,10 @@ class _Run:
             may_be_empty = taken.source[0] != "message" or any(one.startswith(_MAY_BE_EMPTY) for one in self._words)
             if not taken.message.strip() and not may_be_empty:
                 raise Misused("The message is empty: say what the change is for.", "-m")
-            return taken
+            if taken.source[0] != "message" or not any(map(_EDITS.match, self._words)):
+                return taken
+            # Git has added what only the editor shows.
+            return taken._replace(message=self._commits.cleaned(taken.message, self._words))
         text = text or (self._commits.cleaned(taken.message, self._words) if edited else "")
         if not text.strip():
             raise Misused("Say what the change is for.", "-m")

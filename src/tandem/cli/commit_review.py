@@ -15,11 +15,12 @@ from tandem.cli import persons, sources
 from tandem.cli.calls import given, say_go_on, verdict_status
 from tandem.cli.committing import show_outcome
 from tandem.cli.connection_options import need_project
+from tandem.cli.declared import Misused
 from tandem.cli.render import render
 from tandem.cli.sources import Source
 from tandem.cli.submit import await_verdict, say_problem
 from tandem.cli.terminal import Exit, progress, say, show
-from tandem.errors import InvalidInput, TandemError
+from tandem.errors import InvalidInput, NotFound, TandemError
 from tandem.present.shape import record
 from tandem.rulings import git, message, next_steps, person
 from tandem.setup.fresh_machine import identity_problem
@@ -91,6 +92,9 @@ class CommitReview:
         body = whole.partition(text)[2].strip().encode("utf-8", "replace").decode()
         if taken.is_told and status is not None and status["status"] in _STANDING:
             self._leave(status["review_id"], taken, text)
+        ended = self.known.facts.get("follows") if status is None else status["review_id"]
+        if not taken.is_told and ended is not None and (status is None or status["status"] == "closed"):
+            self._ensure_same_change(ended, taken)
         stated = {"intent": text[:_LONGEST_INTENT], **message.belonging(text), **given(description=body or None)}
         with progress("submitting"):
             content = {"tree": taken.tree, "stated": stated}
@@ -103,13 +107,26 @@ class CommitReview:
 
     def _leave(self, review_id: str, taken: Taken, text: str) -> None:
         """Begin a review of its own where a change in other words shares no file with that of the review."""
-        proposal = self.session.data("get_proposal", {"review_id": review_id})
-        files = {path for one in proposal["affected_files"] for path in (one["path"], one["old_path"])}
-        changed = {one["path"] for one in git.between(self.place, git.head(self.place), taken.tree)}
-        if files.isdisjoint(changed) and proposal["intent"] != text[:_LONGEST_INTENT]:
+        proposal = self._unrelated(review_id, taken)
+        if proposal is not None and proposal["intent"] != text[:_LONGEST_INTENT]:
             self.known.keep(review_id=None, digest=None)
             goes_on = shlex.join(["tandem", "commit", "-m", proposal["intent"]])
             say(f"{review_id} shares no file with this, and stays as it is. Its files staged, it goes on by: {goes_on}")
+
+    def _ensure_same_change(self, review_id: str, taken: Taken) -> None:
+        """Let the message of a review that was closed stand only for a change that shares a file with it."""
+        # The broker may have another database by now.
+        with suppress(NotFound):
+            if self._unrelated(review_id, taken) is not None:
+                self.known.forget()
+                raise Misused(f"{review_id} was closed, and shares no file with this. Say what it is for.", "-m")
+
+    def _unrelated(self, review_id: str, taken: Taken) -> dict[str, Any] | None:
+        """The proposal of a review, if it shares no file with what would be committed."""
+        proposal = self.session.data("get_proposal", {"review_id": review_id})
+        files = {path for one in proposal["affected_files"] for path in (one["path"], one["old_path"])}
+        changed = {one["path"] for one in git.between(self.place, git.head(self.place), taken.tree)}
+        return proposal if files.isdisjoint(changed) else None
 
     def _request(self, content: dict[str, Any]) -> dict[str, Any]:
         with sources.here() as repository:
