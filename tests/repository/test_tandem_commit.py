@@ -134,7 +134,7 @@ def test_the_message_of_a_closed_review_is_not_that_of_an_unrelated_change(gated
     gated.git("reset", "--quiet", "--hard")
     gated.stage({"b.txt": "alpha\n2\n"})
     unrelated = commit(gated)
-    assert f"{first} was closed, and shares no file with this. Say what it is for." in unrelated.stderr
+    assert f"{first} was closed, and shares no file with this. Give a message." in unrelated.stderr
     assert "Say what the change is for" in commit(gated).stderr
     reviewed(gated, "-m", "Letters")
     assert commit(gated).status == 0

@@ -119,7 +119,7 @@ class CommitReview:
         with suppress(NotFound):
             if self._unrelated(review_id, taken) is not None:
                 self.known.forget()
-                raise Misused(f"{review_id} was closed, and shares no file with this. Say what it is for.", "-m")
+                raise Misused(f"{review_id} was closed, and shares no file with this. Give a message.", "-m")
 
     def _unrelated(self, review_id: str, taken: Taken) -> dict[str, Any] | None:
         """The proposal of a review, if it shares no file with what would be committed."""
