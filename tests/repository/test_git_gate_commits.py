@@ -445,6 +445,14 @@ def test_a_rejected_followed_commit_is_no_plans_and_holds_up_nobody(followed: Ga
     followed.refused("merge", "--ff-only", "feature")
 
 
+def test_a_rollback_where_commits_are_followed_speaks_of_no_mode_of_a_plan(followed: Gated):
+    review = changed(followed, DIGITS, "Count")
+    followed.decide(review, "rejected")
+    done = followed.tandem("rollback", review)
+    assert (done.status, "Rolled back" in done.stdout, "blocking mode" in done.stdout) == (0, True, False), done
+    assert followed.git("diff", "main") == ""
+
+
 def test_a_commit_that_no_review_takes_passes_and_says_so(followed: Gated):
     followed.stage({"large.txt": "0123456789abcde\n" * 400_000})
     said = commit(followed, "-m", "Large")

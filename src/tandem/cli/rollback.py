@@ -16,6 +16,7 @@ from tandem.gsd.rollback.report import RollbackReport
 from tandem.gsd.rollback.repository import Checkout
 from tandem.gsd.rollback.rolling import roll_back, settle_by_person
 from tandem.present.text import Text, Whole
+from tandem.rulings import planning, state
 
 _SHORT = 10
 _WIDTH = 10
@@ -89,11 +90,15 @@ def _lines(report: RollbackReport) -> Whole:
 def _settled(report: RollbackReport) -> Iterator[Text]:
     how = "by your word" if report.settled == "settled" else "its commit is gone, or was reverted by hand"
     yield Text(f"Settled: {report.review_id} no longer holds up its plan ({how}). Nothing was changed.")
-    yield _blocking(report)
+    yield from _blocking(report)
 
 
-def _blocking(report: RollbackReport) -> Text:
-    return Text(
+def _blocking(report: RollbackReport) -> Iterator[Text]:
+    gate = state.find_enabled(report.worktree)
+    # In other modes a plan has no mode of its own.
+    if gate is not None and planning.enforcement(gate, None) != planning.OPTIMISTIC:
+        return
+    yield Text(
         f"The plan {report.plan} goes on in blocking mode: a change is approved before it is committed"
         " (tandem submit --staged --wait -m '…')."
     )
@@ -166,7 +171,7 @@ def _next(report: RollbackReport) -> Iterator[Text]:
             plain(report.unsaid),
             f" Run it again: tandem rollback {report.review_id}",
         )
-    yield _blocking(report)
+    yield from _blocking(report)
     if report.escalate:
         yield Text("It was decided against for the third time: stop here and ask a person before going on.", "bold red")
 
