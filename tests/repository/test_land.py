@@ -383,7 +383,9 @@ def test_p10_branches_that_break_only_together_leave_the_base_branch_green(proje
     before = gated.head()
     refused = gated.tandem("land", "right")
     assert refused.status == 10, refused
-    assert "A required check has not passed on the merge with main. Nothing moved." in refused.stdout
+    said = "A required check has not passed on the merge with main. Nothing moved. Correct that in right."
+    assert f"{said}\nThen, once it is committed: tandem land right" in refused.stdout
+    assert landings(gated)[0]["reason"] == said
     assert "left right" in refused.stderr
     assert gated.head() == before
     assert [(one["source"], one["state"]) for one in landings(gated)] == [("right", "failed"), ("left", "landed")]

@@ -359,7 +359,7 @@ class _Job:
                 return None
             passed = self._checked(found, [self.whole] if self.whole else reviews) if reviews else True
             if isinstance(passed, _Outcome):
-                place.report("failed", reason=passed.text)
+                place.report("failed", reason=passed.text.partition("\n")[0])
                 return passed
             if passed is False or (passed and not judgement.passes and not self._judged(found).passes):
                 place.report("failed", reason="No check ran on exactly what lands: it needs a review as one change.")
@@ -431,7 +431,7 @@ class _Job:
             remarks.conclude()
             turn = Exit.PERSON if any(one["needs_person"] for one in required) else Exit.CHANGES_REQUESTED
             said = f"A required check has not passed on the merge with {self.base.name}. Nothing moved."
-            return self.failed(said, turn)
+            return self.failed(f"{said} Correct that in {self.source}.", turn)
         # Of several reviews, the last one's checks are chosen by its own files alone.
         is_chosen = len(reviews) > 1 and any(one["status"] == "skipped" for one in listed["checks"])
         return not is_chosen and all(one["tree"] == found.tree for one in required)
