@@ -16,6 +16,7 @@ from tandem.rulings import proof
 from tests.acceptance.checking import Checked, check, checked
 from tests.acceptance.reviewing import PROPOSER, edited
 from tests.acceptance.test_policy import BOTH, DOCUMENTS, allowed, have
+from tests.commandline import ShellInside
 from tests.databases import ON_BOTH_DATABASES
 from tests.repository.terminal import at_a_terminal
 
@@ -51,6 +52,19 @@ def owing(project: Checked, person: str = "bob", tray: str = "your_turn") -> lis
     """The debts in a person's inbox: review, and details."""
     found = project.do("get_inbox", person=person)[tray]
     return [(one["review"]["review_id"], one["detail"]) for one in found if one["why"] == "owed"]
+
+
+def improve(project: Checked, line: int) -> None:
+    """Commit what `edited` proposes for a line."""
+    project.repo.write("a.txt", project.repo.read("a.txt").replace(b"line %d\n" % line, b"better\n"))
+    project.repo.commit(f"Improve line {line}")
+
+
+def audited(project: Checked, commits: str) -> tuple[int, dict[str, Any]]:
+    """The exit status of an audit, and its answer."""
+    shell = ShellInside(project.broker.url, project.repo.root)
+    done = shell.run("audit", commits, "--project", project.project, "--json")
+    return done.status, json.loads(done.stdout.splitlines()[-1])["data"]
 
 
 def code(envelope: dict[str, Any]) -> str | None:
@@ -387,3 +401,28 @@ def test_a_person_waives_at_a_terminal_and_audit_counts_the_debt_until_it_is_set
     assert [one.split(":")[0] for one in facts["data"]["overdue"]] == [late]
     assert settle(project, late, "approved", "bob", proved=True)["ok"]
     audited()
+
+
+def test_an_objection_after_the_content_has_landed_keeps_nothing_back_when_its_file_goes_on(project: Checked) -> None:
+    have(project, PERSON)
+    project.repo.git("branch", "-M", "main")
+    project.do("set_gate", enabled=True, branches=["main"])
+    review, landed = project.submitted(diff=edited())
+    waive(project, review, "person")
+    improve(project, 2)
+    settle(project, review, "objects", "bob", proved=True, reason="It loses uploads")
+    other, _ = project.submitted(diff=edited(line=4))
+    project.approved_by(other, "bob", proved=True)
+    improve(project, 4)
+    assert allowed(project, landed) == (True, None)
+    status, facts = audited(project, "HEAD~2..HEAD")
+    assert (status, [one["verdict"] for one in facts["commits"]]) == (0, ["approved", "approved"])
+    assert ["bob objects: It loses uploads" in one for one in facts["owed"]] == [True]
+    # Neither does a stricter policy, of any approval.
+    have(project, BOTH)
+    improve(project, 6)
+    assert allowed(project, landed) == (True, None)
+    # Where its change is undone, it would have to land again.
+    project.repo.git("checkout", "--quiet", "HEAD~4", "--", "a.txt")
+    project.repo.commit("back")
+    assert allowed(project, landed) == (False, "REQUIREMENT_MISSING")

@@ -95,7 +95,8 @@ def _is_committed(repository: Repository, proposal: Proposal) -> bool:
     base = proposal.base_commit
     if base is None or proposal.diff is None or not repository.has_base(base):
         return False
-    return bool(repository.landed_on(repository.validate_diff(proposal.diff, base).changes, base, ("HEAD",)))
+    changes = repository.validate_diff(proposal.diff, base).changes
+    return bool(repository.landed_on(changes, base, ("HEAD",), now=True))
 
 
 def _explained(refusal: InvalidInput, review_id: str, *, index: bool) -> InvalidInput:

@@ -113,16 +113,18 @@ class Repository(Handle):
         """
         return snapshot.has_entries(self, {encode_path(change.path): change.before for change in changes}, revision)
 
-    def landed_on(self, changes: Iterable[Change], base: str, branches: Iterable[str]) -> tuple[str, ...]:
-        """The branches that have all touched files exactly as after the changes, and had not where they began.
+    def landed_on(
+        self, changes: Sequence[Change], base: str, branches: Iterable[str], *, now: bool = False
+    ) -> tuple[str, ...]:
+        """The branches that had all touched files exactly as after the changes, and had not where they began.
 
         Args:
             changes: The changes.
             base: The commit that they were made against.
             branches: Names of branches, or HEAD; those that do not exist have nothing.
+            now: Only their newest commits count. Else earlier ones do, too, unless the files are as before the changes.
         """
-        wanted = {encode_path(change.path): change.after for change in changes}
-        return tuple(branch for branch in branches if snapshot.has_landed(self, wanted, base, branch))
+        return tuple(one for one in branches if snapshot.has_landed(self, changes, base, one, now=now))
 
     def ground(
         self,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
@@ -227,15 +227,30 @@ def raw_changes(handle: Handle, base: str | None = None, target: str | None = No
     return parse_raw(output.stdout)
 
 
-def has_landed(handle: Handle, wanted: Mapping[bytes, Entry], base: str, branch: str) -> bool:
-    """Whether a branch has entries that the commit where it and `base` part has not; see `Repository.landed_on`."""
+def has_landed(handle: Handle, changes: Iterable[Change], base: str, branch: str, *, now: bool) -> bool:
+    """Whether a branch has changes that the commit where it and `base` part has not; see `Repository.landed_on`."""
+    pairs = {encode_path(change.path): change for change in changes}
+    wanted = {path: change.after for path, change in pairs.items()}
     tip = handle.tip(branch)
-    if tip is None or not has_entries(handle, wanted, tip):
+    if tip is None:
+        return False
+    is_there = has_entries(handle, wanted, tip)
+    if not is_there and (now or has_entries(handle, {path: change.before for path, change in pairs.items()}, tip)):
         return False
     with handle.scratch() as scratch:
         fork = scratch.run(["merge-base", base, tip], accept=(0, 1, NOTHING_THERE)).stdout.decode("ascii").split()
+        since = () if is_there else _touching(scratch, tip, fork, pairs)
     # A branch that never had a file has not landed its deletion.
-    return not fork or not has_entries(handle, wanted, fork[0])
+    is_new = not fork or not has_entries(handle, wanted, fork[0])
+    return is_new and (is_there or any(has_entries(handle, wanted, commit) for commit in since))
+
+
+def _touching(scratch: Scratch, tip: str, without: Iterable[str], paths: Iterable[bytes]) -> list[str]:
+    """The newest commits that touch some paths, of those that a commit reaches and others do not."""
+    named = b"".join(b":(literal)%s\n" % path for path in paths)
+    listed = ["rev-list", "--topo-order", f"--max-count={_LOOKED_AT}", "--stdin"]
+    ends = "".join(f"^{one}\n" for one in without)
+    return scratch.run(listed, stdin=f"{tip}\n{ends}--\n".encode() + named).stdout.decode("ascii").split()
 
 
 def has_entries(handle: Handle, wanted: Mapping[bytes, Entry], commit: str) -> bool:
@@ -372,9 +387,7 @@ def _walk(
     if commit is None:
         # A copy of it may be there, by a rebase that no hook saw.
         return _state(handle, scratch, changes, tip) is True, None
-    paths = b"".join(b":(literal)%s\n" % encode_path(change.path) for change in changes)
-    listed = ["rev-list", "--topo-order", f"--max-count={_LOOKED_AT}", "--stdin"]
-    since = scratch.run(listed, stdin=f"{tip}\n^{commit}\n--\n".encode() + paths).stdout.decode("ascii").split()
+    since = _touching(scratch, tip, [commit], (encode_path(change.path) for change in changes))
     by: str | None = None
     for one in dict.fromkeys([tip, *since]):
         state = _state(handle, scratch, changes, one)

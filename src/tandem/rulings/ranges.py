@@ -465,7 +465,7 @@ def _in_words(side: str, paths: Sequence[str]) -> str:
 def _as_a_whole(finding: CommitFinding, since: str) -> CommitFinding:
     if finding.verdict == "empty":
         return CommitFinding(ROLLBACK, f"reverts {since}")
-    return CommitFinding(finding.verdict, f"{finding.reason}, together with {since}", finding.review_ids)
+    return finding._replace(reason=f"{finding.reason}, together with {since}")
 
 
 def _part(whole: Commit, finding: CommitFinding) -> CommitFinding:
