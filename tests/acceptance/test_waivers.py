@@ -426,3 +426,105 @@ def test_an_objection_after_the_content_has_landed_keeps_nothing_back_when_its_f
     project.repo.git("checkout", "--quiet", "HEAD~4", "--", "a.txt")
     project.repo.commit("back")
     assert allowed(project, landed) == (False, "REQUIREMENT_MISSING")
+
+
+def test_an_objection_closes_the_gate_for_its_content_in_whichever_review_that_was_waived(project: Checked) -> None:
+    have(project, PERSON)
+    first, digest = project.submitted(diff=edited())
+    second = project.put_up(diff=edited(), proposer_id="dave")
+    waive(project, first, "person")
+    waive(project, second, "person")
+    settle(project, first, "objects", "bob", proved=True, reason="It loses uploads")
+    assert allowed(project, digest) == (False, "REQUIREMENT_MISSING")
+    said = f"bob objects: It loses uploads (in {first})"
+    status = project.status(second)
+    assert (status["attention"], status["next_action"]) == (said, "escalate")
+    assert said in status["owed"][0]["words"]
+    problems = {one["review"]["review_id"]: one["detail"] for one in project.do("get_inbox", person="eve")["problems"]}
+    assert problems[second] == said
+    # Neither does a close and another waiver open it, nor a waiver of something else.
+    for name in (first, second):
+        project.do("close_review", review_id=name)
+    third = project.put_up(diff=edited())
+    assert waive(project, third, "person")["data"]["attention"] == said
+    refused = project.do("check_gate", digest=digest)
+    assert (refused["allowed"], refused["review_ids"]) == (False, [third])
+    assert refused["reason"] == (
+        f"approved, but a requirement was waived, and {said}. An approval of the kind that was waived ends this:"
+        f" 'tandem review settle {third} approved' (REQUIREMENT_MISSING)"
+    )
+    # The objector's own word ends it in each of them, and an approval by itself.
+    assert settle(project, first, "approved", "bob", proved=True)["ok"]
+    assert allowed(project, digest) == (True, None)
+    settle(project, second, "objects", "bob", proved=True, reason="It does")
+    assert project.status(third)["attention"] == f"bob objects: It does (in {second})"
+    assert settle(project, third, "approved", "eve", proved=True)["data"]["attention"] is None
+    assert allowed(project, digest) == (True, None)
+    # Elsewhere nothing is objected to.
+    other, content = project.submitted(diff=edited(line=4))
+    waive(project, other, "person")
+    assert allowed(project, content) == (True, None)
+    project.broker.assert_intact()
+
+
+def test_an_objection_stands_for_its_content_when_its_review_goes_on(project: Checked) -> None:
+    have(project, PERSON)
+    gone, same = project.submitted(diff=edited(line=6))
+    left = project.put_up(diff=edited(line=6), proposer_id="dave")
+    kept = project.put_up(diff=edited(line=6), proposer_id="carol")
+    for name in (gone, left, kept):
+        waive(project, name, "person")
+    settle(project, gone, "objects", "bob", proved=True, reason="No")
+    project.revise(gone, diff=edited(line=6, text="other"))
+    assert allowed(project, same) == (False, "REQUIREMENT_MISSING")
+    settle(project, left, "objects", "eve", proved=True, reason="Never")
+    project.do("withdraw_approval", review_id=left, reason="It was wrong", withdrawn_by="ann")
+    assert project.status(kept)["attention"] == f"eve objects: Never (in {left}); bob objects: No (in {gone})"
+    assert settle(project, kept, "approved", "eve", proved=True)["ok"]
+    assert allowed(project, same) == (True, None)
+
+
+def test_an_objection_to_one_need_leaves_a_review_alone_that_has_an_approval_for_it(project: Checked) -> None:
+    have(project, BOTH)
+    first, digest = project.submitted(diff=edited())
+    project.approved_by(first, "codex")
+    waive(project, first, "person")
+    settle(project, first, "objects", "bob", proved=True, reason="It loses uploads")
+    second = project.put_up(diff=edited(), proposer_id="dave")
+    project.approved_by(second, "eve", proved=True)
+    waive(project, second, "agent")
+    assert project.do("check_gate", digest=digest)["review_ids"] == [second]
+    assert project.status(second)["attention"] is None
+
+
+def test_no_retry_ends_an_objection(project: Checked) -> None:
+    have(project, PERSON)
+    review, _ = project.submitted(diff=edited())
+    waive(project, review, "person")
+    settle(project, review, "objects", "bob", proved=True, reason="It loses uploads")
+
+    def retried(way: str) -> None:
+        refused = project.call("retry_review", review_id=review)["error"]
+        assert refused["code"] == "REQUIREMENT_MISSING"
+        assert refused["message"] == (
+            "No retry helps: bob objects: It loses uploads. An approval of the kind that was waived ends this:"
+            f" 'tandem review {way}'."
+        )
+        status = project.status(review)
+        assert (status["attention"], status["next_action"]) == ("bob objects: It loses uploads", "escalate")
+        assert project.do("get_inbox", person="eve")["problems"][0]["why"] == "attention"
+
+    retried(f"settle {review} approved")
+    project.revise(review, diff=edited(), intent="Other words")
+    retried(f"approve {review}")
+    assert project.approved_by(review, "eve", proved=True)["data"]["status"] == "approved"
+    assert project.status(review)["next_action"] == "apply_and_close"
+
+
+def test_who_objects_without_a_proof_is_told_how_to_object(project: Checked) -> None:
+    have(project, PERSON)
+    review, _ = project.submitted(diff=edited())
+    waive(project, review, "person")
+    for verdict, command in (("objects", "objects --reason WHY"), ("approved", "approved")):
+        refused = settle(project, review, verdict, "bob", reason="It loses uploads")["error"]
+        assert f"run 'tandem review settle {review} {command}' at a terminal" in refused["message"]

@@ -37,6 +37,27 @@ def waived(project: Checked, gated: Gated, *lines: int) -> str:
     return review
 
 
+def test_git_names_an_objection_and_its_end(project: Checked, gated: Gated) -> None:
+    review = waived(project, gated, 2)
+    settle(project, review, "objects", "bob", proved=True, reason="It loses uploads")
+    said = gated.refused("commit", "-m", "Improve it")
+    assert "a requirement was waived, and bob objects: It loses uploads." in said
+    assert f"tandem review settle {review} approved" in said
+    assert f"tell your person: tandem open {review}" in said
+    assert "--revise" not in said
+    gated.git("switch", "--quiet", "--create", "feature")
+    gated.git("commit", "-m", "Improve it")
+    gated.git("switch", "--quiet", "main")
+    said = gated.refused("merge", "--ff-only", "feature")
+    assert "1 of 1 commits are approved, and kept back by the policy." in said
+    assert "bob objects: It loses uploads" in said
+    assert f"See its next step: tandem review status {review}" in said
+    assert "check" not in said
+    gated.git("read-tree", "-m", "-u", "feature", "main")
+    settle(project, review, "approved", "bob", proved=True)
+    gated.git("merge", "--ff-only", "feature")
+
+
 def test_an_objection_to_what_has_landed_keeps_no_push_back_when_its_file_goes_on(
     project: Checked, gated: Gated, tmp_path: Path
 ) -> None:

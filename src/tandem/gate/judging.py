@@ -26,6 +26,7 @@ from tandem.git.changes import Change
 from tandem.git.raw import digest_of
 from tandem.reviews import checks, contents, grounds, rounds, seats
 from tandem.reviews import queries as review_queries
+from tandem.reviews import report_queries as reports
 from tandem.reviews.check_rules import Hold
 from tandem.reviews.context import Services
 from tandem.reviews.verdicts import find_landing
@@ -144,7 +145,7 @@ def _with_debts(unit: Unit, now_us: int, decision: GateDecision) -> GateDecision
     """The decision with the waived requirements of its reviews that are still owed, in words."""
     if not decision.review_ids:
         return decision
-    owing = review_queries.list_owing(unit, decision.review_ids)
+    owing = [reports.with_objections(unit, one) for one in review_queries.list_owing(unit, decision.review_ids)]
     debts = [(f"{one.id}: {debt.words(now_us)}", debt) for one in owing for debt in rounds.owed(one)]
     overdue = tuple(words for words, debt in debts if debt.until < now_us)
     return replace(decision, owed=(*decision.owed, *(words for words, _ in debts)), overdue=overdue)

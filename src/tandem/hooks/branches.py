@@ -313,7 +313,8 @@ def _refusal(
     old, new = net
     wrong = [commit for commit in judgement.commits if not commit.passes]
     held = bool(wrong) and all(commit.finding.code is not None for commit in wrong)
-    what = "approved, and kept back by a required check" if held else "not approved"
+    by_policy = any(commit.finding.code == "REQUIREMENT_MISSING" for commit in wrong)
+    what = f"approved, and kept back by {'the policy' if by_policy else 'a required check'}" if held else "not approved"
     lines = [f"{refused}: {len(wrong)} of {len(judgement.commits)} commits are {what}."]
     for commit in wrong[:_SHOWN_COMMITS]:
         subject = visible_line(commit.subject) or "(no subject)"
@@ -332,9 +333,13 @@ def _refusal(
     lines.append(f"Look at all of it with: tandem audit {change}")
     if held:
         on = f" --branch {branch}" if branch in gate.branches else ""
-        reviews = dict.fromkeys(review_id for commit in wrong for review_id in commit.finding.review_ids)
-        lines += [f"Its checks: tandem checks list {review_id}" for review_id in [*reviews][:_SHOWN_COMMITS]]
-        lines += [f"Run again: tandem checks run {review_id}{on}" for review_id in [*reviews][:_SHOWN_COMMITS]]
+        every = dict.fromkeys(review_id for commit in wrong for review_id in commit.finding.review_ids)
+        reviews = [*every][:_SHOWN_COMMITS]
+        if by_policy:
+            lines += [f"See its next step: tandem review status {review_id}" for review_id in reviews]
+            return Refusal([*lines, f"and when that is done{again}"], net, branch)
+        lines += [f"Its checks: tandem checks list {review_id}" for review_id in reviews]
+        lines += [f"Run again: tandem checks run {review_id}{on}" for review_id in reviews]
         lines.append(f"Fix their findings; or when they have passed{again}")
     elif old is not None:
         land = landing(gate, new, branch, *(["--remote", remote] if remote is not None else []))

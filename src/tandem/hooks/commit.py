@@ -260,6 +260,9 @@ def kept_back(asker: GateClient, decision: Mapping[str, Any], what: str, again: 
     if decision["code"] == "REQUIREMENT_MISSING":
         lines = [f"{what} is approved by {review_id}, and the project's policy asks for more:"]
         lines.append(f"  {visible_line(held['reason'])}")
+        status = asker.call("get_review_status", review_id=review_id)
+        if status["next_action"] == "escalate":
+            return [*lines, *next_steps.commands(status)]
         return [*lines, f"Collect it:     tandem submit --revise {review_id}", f"When it is approved, {again}."]
     found = asker.call("list_checks", review_id=review_id, round=held["round"])["checks"]
     open_ = [one for one in found if one["required"] and one["status"] != "passed"]

@@ -23,6 +23,7 @@ from tandem.pool import admin as pool_admin
 from tandem.pool import queries as reviewers
 from tandem.pool.plan import rules_of
 from tandem.pool.rules import Pool, Reviewer
+from tandem.reviews import report_queries as reports
 from tandem.reviews import seats, views
 from tandem.reviews.context import Services
 from tandem.reviews.rules import Review, State
@@ -136,7 +137,7 @@ def _filled(
         is_drafted, silent_us = review.id in drafted, silent.get(review.reviewer_id or "")
         seat, seated = seats.waits(review), seats.is_done(review, person)
         around = InboxContext(person, now_us, authored, pool, blocked, is_drafted, standing, silent_us, seat, seated)
-        place = rules.place(review, around)
+        place = rules.place(reports.with_objections(unit, review), around)
         if place.cause is None:
             put(place, review)
         else:

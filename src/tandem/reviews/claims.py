@@ -18,6 +18,7 @@ from tandem.errors import (
     AlreadyClaimed,
     Forbidden,
     InvalidTransition,
+    RequirementMissing,
     SelfApproval,
     StaleClaim,
     TandemError,
@@ -32,7 +33,7 @@ from tandem.reviews.context import Services, is_by_person, threshold_of
 from tandem.reviews.finding_contract import lesson_view, view
 from tandem.reviews.finding_rules import CONTESTED, Finding, answers_due
 from tandem.reviews.requests import ClaimReview, ReleaseClaim, RenewClaim, RetryReview
-from tandem.reviews.rounds import Round, asked, why_stopped, with_turn
+from tandem.reviews.rounds import Round, asked, held_by_objection, why_stopped, with_turn
 from tandem.reviews.rules import NO_VERDICT, Action, Review, State, step
 from tandem.store.base import Unit
 from tandem.store.context import transact
@@ -500,7 +501,7 @@ async def retry_review(services: Services, caller: Caller, request: RetryReview)
         NotFound: There is no such review (in that project).
         InvalidTransition: It is not in the queue at all.
         Forbidden: It waits for a person, who gives it to the reviewers once more.
-        RequirementMissing: It waits for the person that the policy asks for.
+        RequirementMissing: It waits for the person that the policy asks for, or for who ends an objection.
     """
 
     def work(unit: Unit) -> ReviewStatus:
@@ -521,6 +522,8 @@ async def retry_review(services: Services, caller: Caller, request: RetryReview)
             )
         if before.attention is not None and before.attention == seats.waits(before):
             raise seats.refused(before, "No retry helps: who is asked for reviews it.")
+        if objection := held_by_objection(before):
+            raise RequirementMissing(f"No retry helps: {objection}.", review_id=before.id)
         waits = before.is_stopped or before.attention is not None or before.not_before is not None
         after = _go_on(unit, before, caller.operator, services.clock.now_us()) if waits else before
         return views.status(

@@ -14,7 +14,7 @@ import orjson
 from sqlalchemy import bindparam, case, func, null, or_, select, tuple_, union_all
 
 from tandem.present.words import PRIORITIES
-from tandem.reviews import tables
+from tandem.reviews import rounds, tables
 from tandem.reviews.queries import REVIEW_COLUMNS
 from tandem.reviews.rules import Review, State
 from tandem.reviews.writing import OPEN_PREFIX
@@ -34,6 +34,8 @@ OPEN: Final = "open"
 """As a state: all of them but closed."""
 COST: Final = "cost_microusd"
 """What a pool's reviewer spent."""
+_SETTLINGS: Final = 100
+"""Of a review, so many objections to waived requirements, and ends of them, are read."""
 
 
 def _condition(name: str, weak: frozenset[str]) -> Any:
@@ -117,6 +119,41 @@ _of_content = Statement(
 def list_of_content(unit: Unit, project: str, digest: str) -> list[Review]:
     """All reviews of which a round has a digest, the newest first."""
     return unit.list_of(Review, _of_content, project=project, digest=digest)
+
+
+def with_objections(unit: Unit, review: Review) -> Review:
+    """The review with the objections to its content in others, where it lacks the approval that they lack."""
+    owing, known = rounds.owed(review), review.requirements
+    if not owing or review.digest is None:
+        return review
+    met = {one.word for one in known.needs if all(one.word != debt.need for debt in owing)} if known else ()
+    others = [one for one in list_of_content(unit, review.project, review.digest) if one.id != review.id]
+    said = [
+        f"{objection} (in {one.id})"
+        for one in others
+        for need, objection in _objections(unit, one, review.digest).items()
+        if need not in met and objection
+    ]
+    if not said:
+        return review
+    own = [owing[0].objection] if owing[0].objection else []
+    return rounds.with_waiver(review, owing[0]._replace(objection="; ".join([*own, *said])))
+
+
+def _objections(unit: Unit, review: Review, digest: str) -> dict[str, str | None]:
+    """By need that was waived of a content, the objection that stands in a review, which may have gone on since."""
+    if review.digest == digest and review.waived:
+        return {debt.need: debt.objection for debt in rounds.waived(review)}
+    kinds = (EventKind.WAIVER_OBJECTED, EventKind.WAIVER_SETTLED)
+    known = [one for kind in kinds for one in events.list_newest(unit, _SETTLINGS, subject=review.id, kind=kind)]
+    found: dict[str, str | None] = {}
+    for one in sorted(known, key=lambda event: event.seq):
+        data = orjson.loads(one.data)
+        # Of a review whose contents were removed it has none of these.
+        if data.get("digest") == digest:
+            objects = one.kind == EventKind.WAIVER_OBJECTED
+            found[data["need"]] = rounds.objection_by(one.actor, data["reason"]) if objects else None
+    return found
 
 
 def list_queue(

@@ -319,6 +319,20 @@ def waiver_objections(waivers: Iterable[Waiver]) -> str:
     return "; ".join(one.objection for one in waivers if one.objection)
 
 
+def objection_by(who: str, reason: str | None) -> str:
+    """That somebody objects, and why."""
+    return f"{who} objects: {reason}"
+
+
+def held_by_objection(review: Review) -> str:
+    """The objections to waived requirements, and their end; empty without any."""
+    said = waiver_objections(waived(review)).rstrip(".")
+    way = f"'tandem review approve {review.id}'"
+    if review.approved_round is not None:
+        way = f"'tandem review settle {review.id} approved'"
+    return said and f"{said}. An approval of the kind that was waived ends this: {way}"
+
+
 def waived_until_us(text: str, now_us: int) -> int:
     """Microseconds since the epoch of an ISO 8601 time to come, UTC unless it says otherwise.
 

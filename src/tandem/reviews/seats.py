@@ -20,6 +20,7 @@ from tandem.errors import Forbidden, RequirementMissing, SelfApproval
 from tandem.reviews import claim_rules as claims
 from tandem.reviews import finding_queries, grounds, rounds, writing
 from tandem.reviews import queries as reviews
+from tandem.reviews import report_queries as reports
 from tandem.reviews.check_rules import PASSED, CheckRun, CheckStatus, Hold, outcome
 from tandem.reviews.contents import Content
 from tandem.reviews.context import Services, is_by_person, threshold_of
@@ -454,10 +455,9 @@ def held(unit: Unit, asked: grounds.Asked, review_id: str, number: int) -> Hold 
     """
     if review_id in asked.landed:
         return None
-    review = reviews.get(unit, review_id)
-    if objection := rounds.waiver_objections(rounds.owed(review)):
-        way = f"An approval of the kind that was waived ends this: 'tandem review settle {review_id} approved'"
-        words = f"a requirement was waived, and {objection.rstrip('.')}. {way}"
+    review = reports.with_objections(unit, reviews.get(unit, review_id))
+    if objection := rounds.held_by_objection(review):
+        words = f"a requirement was waived, and {objection}"
         return Hold(words, is_pending=False, code=RequirementMissing.code)
     if review.needs is None and not any(asked.policies.values()):
         # A first policy in it would have needs from its begin on.

@@ -120,6 +120,7 @@ def _with_facts(unit: Unit, services: Services, review: Review) -> tuple[Review,
     Its checks are doubtful where the ground of a passed one keeps the gate closed.
     """
     about: dict[str, Any] = {"followed": False}
+    review = reports.with_objections(unit, review)
     if review.state in _DECIDED:
         current = reviews.get_round(unit, review.id, review.round)
         metadata = orjson.loads(current.metadata)

@@ -202,10 +202,10 @@ async def settle_waiver(services: Services, caller: Caller, request: SettleWaive
             claims.check_round(before, request.round)
         waiver = _owed(before, request.need)
         seat = seats.seat_of(unit, services, caller, by, is_proved=proved)
-        looked_at = _looked_at(unit, caller, before, waiver, seat)
+        looked_at = _looked_at(unit, caller, before, waiver, seat, request.verdict)
         now = services.clock.now_us()
         is_good = request.verdict == _APPROVED
-        objection = None if is_good else f"{by} objects: {request.reason}"
+        objection = None if is_good else rounds.objection_by(by, request.reason)
         settled = {"settled_by": by, "settled_at": now} if is_good else {}
         after = rounds.with_waiver(looked_at if is_good else before, waiver._replace(**settled, objection=objection))
         data = {"need": waiver.need, "reason": request.reason, "waived_by": waiver.by}
@@ -251,7 +251,7 @@ def _owed(review: Review, need: str | None) -> Waiver:
     )
 
 
-def _looked_at(unit: Unit, caller: Caller, review: Review, waiver: Waiver, seat: seats.Seat) -> Review:
+def _looked_at(unit: Unit, caller: Caller, review: Review, waiver: Waiver, seat: seats.Seat, verdict: str) -> Review:
     """The review with the seat of who settles a waiver, who may add a person's proof to an approval of theirs."""
     names = caller.names(seat.by)
     seats.others_round(unit, review, names)
@@ -263,9 +263,12 @@ def _looked_at(unit: Unit, caller: Caller, review: Review, waiver: Waiver, seat:
             return taken
         why = "You approved this content already: others have to"
     elif seat.family is None and seats.fits(review, waiver.need, seat._replace(is_person=True)):
+        command = f"'tandem review settle {review.id} approved'"
+        if verdict != _APPROVED:
+            command = f"'tandem review settle {review.id} objects --reason WHY'"
         raise Forbidden(
             f"{policy.in_words(waiver.need).capitalize()} is owed, which takes the proof that a person gives it: run"
-            f" 'tandem review settle {review.id} approved' at a terminal, or open the page: tandem open {review.id}",
+            f" {command} at a terminal, or open the page: tandem open {review.id}",
             review_id=review.id,
             needed="person",
         )
