@@ -497,6 +497,40 @@ def test_an_objection_to_one_need_leaves_a_review_alone_that_has_an_approval_for
     assert project.status(second)["attention"] is None
 
 
+def test_a_waived_review_keeps_its_waiver_in_a_new_round_of_the_same_content(project: Checked) -> None:
+    have(project, PERSON)
+    review, digest = project.submitted(diff=edited())
+    waive(project, review, "person")
+    project.revise(review, diff=edited(), intent="Other words")
+    status = project.status(review)
+    assert (status["status"], status["round"], status["next_action"]) == ("approved", 2, "apply_and_close")
+    assert [one["need"] for one in status["owed"]] == ["person"]
+    assert allowed(project, digest) == (True, None)
+    # It is no approval there, either.
+    have(project, '[[rule]]\nneeds = ["review", "person"]\n')
+    assert allowed(project, digest) == (False, "REQUIREMENT_MISSING")
+    assert project.status(review)["missing"] == ["a review by somebody other than its author (rule 'rule 1': a.txt)"]
+    project.revise(review, diff=edited(), intent="Once more")
+    assert (project.status(review)["status"], len(project.status(review)["missing"])) == ("pending", 1)
+    # Other content has none.
+    project.revise(review, diff=edited(text="other"))
+    assert len(project.status(review)["missing"]) == 2
+    project.broker.assert_intact()
+
+
+def test_the_proposer_settles_findings_that_keep_back_a_waived_round(project: Checked) -> None:
+    have(project, BOTH)
+    review, _ = project.submitted(diff=edited())
+    fault = [{"file": "a.txt", "line": 2, "severity": "blocker", "claim": "It loses uploads", "failure": "Always"}]
+    generation = project.claim(review, "codex")
+    project.verdict(review, "comment", generation, findings=fault)
+    project.do("release_claim", review_id=review, claim_generation=generation)
+    waive(project, review, "person")
+    have(project, PERSON)
+    project.revise(review, diff=edited(), intent="Other words")
+    assert (project.status(review)["status"], project.status(review)["next_action"]) == ("changes_requested", "revise")
+
+
 def test_no_retry_ends_an_objection(project: Checked) -> None:
     have(project, PERSON)
     review, _ = project.submitted(diff=edited())

@@ -544,7 +544,7 @@ def approve_by_rule(unit: Unit, services: Services, review: Review, runs: Sequen
 
     Passed checks are all of it by a rule, or the approvals of the same content in an earlier round.
     """
-    known, seats = review.requirements, filled(review)
+    known = review.requirements
     is_free = review.state == State.PENDING and review.attention is None and not review.is_undecided
     if known is None or not is_free or _holding(unit, services, review):
         return review
@@ -553,15 +553,24 @@ def approve_by_rule(unit: Unit, services: Services, review: Review, runs: Sequen
         about: dict[str, Any] = {"rules": known.by_rule, "policy": known.source}
         return _concluded(unit, review, Action.APPROVE_BY_RULE, RULE, reason, now, **about)
     # What one of several reviewers asked is answered first.
-    if seats and not missing(review) and not review.is_asked:
+    if (by := _given_by(review)) and not missing(review) and not review.is_asked:
         reason = "All approvals that it needs were given before."
-        return _concluded(unit, review, Action.APPROVE_BY_RULE, seats[-1].by, reason, now)
+        if not filled(review):
+            reason = f"{by[-1]} waived before all that it needs."
+        return _concluded(unit, review, Action.APPROVE_BY_RULE, by[-1], reason, now)
     return review
+
+
+def _given_by(review: Review) -> list[str]:
+    """Who approved a review's content, or else waived one of its needs."""
+    needs = {one.word for one in known.needs} if (known := review.requirements) else ()
+    waived = [one.by for one in rounds.waived(review) if one.need in needs]
+    return [one.by for one in filled(review)] or waived
 
 
 def _kept_back(unit: Unit, services: Services, review: Review, now: int) -> Review:
     """Ask the proposer of a review that nothing but open findings keeps back, as no reviewer comes for that."""
-    is_filled = review.state == State.PENDING and review.attention is None and filled(review) and not missing(review)
+    is_filled = review.state == State.PENDING and review.attention is None and _given_by(review) and not missing(review)
     known = _holding(unit, services, review) if is_filled else []
     if not known or answers_due(known, "nit") <= CONTESTED:
         # Who is right where all was refuted a reviewer says.
@@ -576,7 +585,8 @@ def _concluded(unit: Unit, review: Review, action: Action, by: str, reason: str,
     verdict = "changes_requested" if action is Action.KEEP_BACK else "approved"
     given = verdict_on(review, f"vd_rule_{review.id}_{review.event_seq}", verdict, reason, by, now)
     rule = Seat(RULE, is_person=False, family=RULE, verdict_id=given.id)
-    seated = taken(review, rule) if by == RULE else review
+    # Who waived approves nothing: no seat is theirs.
+    seated = taken(review, rule) if by == RULE else review._replace(seats=review.seats or "[]")
     after = decided_by(seated, given)._replace(state=step(action, review).to or review.state, updated_at=now)
     return writing.change_review(
         unit,
