@@ -270,7 +270,7 @@ def settings() -> str:
         "Variables and options of `tandem up` stay as they were at the start.",
         "Durations are seconds, sizes are bytes. Options of `tandem up` exist for `host`, `port`, `data_dir` "
         "and `database_url` (`--database`). `tandem config show` also shows the three settings of "
-        "[GSD](../guide/gsd.md#the-three-settings): `tandem_enabled`, `review_granularity` and `execution_mode`.",
+        "[GSD](gsd.md#the-three-settings): `tandem_enabled`, `review_granularity` and `execution_mode`.",
         table(head, rows[False]),
         "## Advanced settings",
         "Few need these; `tandem config show --all` shows them.",
@@ -362,7 +362,18 @@ def pages() -> dict[str, str]:
 
 
 BY_HAND = frozenset(
-    {"broker.md", "checks.md", "clients.md", "diffs.md", "findings.md", "gate.md", "policy.md", "reviewer-programs.md"}
+    {
+        "broker.md",
+        "checks.md",
+        "clients.md",
+        "command-line.md",
+        "diffs.md",
+        "findings.md",
+        "gate.md",
+        "gsd.md",
+        "policy.md",
+        "reviewer-programs.md",
+    }
 )
 """Pages of the reference that no generator writes."""
 

@@ -1,4 +1,4 @@
-"""The guide to the reviewer pool and its reference are right in numbers, settings and programs."""
+"""The guides to the reviewer pool and their reference are right in numbers, settings and programs."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from tandem.settings.pool import PoolSettings
 from tests.architecture.pages import Page
 from tests.architecture.source import ROOT
 
-GUIDE = Page(ROOT / "docs" / "guide" / "reviewer-pool.md")
+GUIDES = [Page(ROOT / "docs" / "guide" / name) for name in ("reviewer-pool.md", "reviewer-profiles.md")]
 REFERENCE = Page(ROOT / "docs" / "reference" / "reviewer-programs.md")
-BLOCKS = [*GUIDE.blocks, *REFERENCE.blocks]
+BLOCKS = [block for page in (*GUIDES, REFERENCE) for block in page.blocks]
 TABLES = [tomllib.loads(block.text)["reviewer_pool"] for block in BLOCKS if block.language == "toml"]
 # `max_pool_size` (3)
 NUMBER = re.compile(r"`(?P<name>[a-z_]+)` \((?P<number>\d+)\)")
@@ -54,13 +54,15 @@ def test_every_provider_has_a_table() -> None:
 
 def test_the_numbers_of_the_guide_are_the_defaults() -> None:
     defaults = {**Settings.model_fields, **PoolSettings.model_fields}
-    stated = [(one["name"], float(one["number"])) for one in NUMBER.finditer(GUIDE.prose + REFERENCE.prose)]
-    assert len(stated) >= 10
+    stated = [
+        (one["name"], float(one["number"])) for page in (*GUIDES, REFERENCE) for one in NUMBER.finditer(page.prose)
+    ]
+    assert stated
     assert [(name, number) for name, number in stated if defaults[name].default != number] == []
 
 
 def test_the_template_of_the_guide_is_one_that_is_taken(tmp_path: Path) -> None:
-    (text,) = [block.text for block in GUIDE.blocks if "{{proposal}}" in block.text]
+    (text,) = [block.text for block in BLOCKS if "{{proposal}}" in block.text]
     (tmp_path / "prompt.md").write_text(text, "utf-8")
     assert load_template(tmp_path / "prompt.md") == text
 

@@ -26,8 +26,8 @@ from tandem.store.log import Record
 
 _AUDIT_SECONDS: Final = 3.0
 _RESTORE: Final = "tandem down; tandem data restore --replace COPY && tandem up --background"
-_COPIES: Final = f"COPY is a backup ({DOCS}/guide/operating.md#back-up)."
-_LOST_KEY: Final = f"if there is none: {DOCS}/guide/operating.md#when-the-secret-is-lost"
+_COPIES: Final = f"COPY is a backup ({DOCS}/guide/backup.md#back-up)."
+_LOST_KEY: Final = f"if there is none: {DOCS}/guide/backup.md#when-the-secret-is-lost"
 _WITHOUT_RECORD: Final = (
     "Without that file the broker takes the database as it is: verify it then with tandem audit verify."
 )

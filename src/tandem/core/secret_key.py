@@ -107,7 +107,7 @@ def _load(path: Path) -> bytes:
             f"The secret key file {path} does not hold a key, {2 * KEY_BYTES} hexadecimal digits. Put the right one in "
             "its place from a backup, or delete it: the broker then makes a new key at its next start, and what "
             "sessions and locks were given out before is void. The log in the database then needs a new beginning: see "
-            f"{DOCS}/guide/operating.md#when-the-secret-is-lost",
+            f"{DOCS}/guide/backup.md#when-the-secret-is-lost",
             setting=SETTING,
         )
     return bytes.fromhex(text.decode("ascii"))

@@ -26,8 +26,8 @@ from tandem.store.event import GENESIS, LOG_SUBJECT, Event, EventKind, Head, key
 CHECKPOINT_EVENTS: Final = 5_000
 """How many events one checkpoint covers at most, so that its transaction stays short."""
 PAGE: Final = 1_000
-HELP: Final = f"{DOCS}/guide/operating.md#when-an-audit-finds-something"
-_LOST_KEY: Final = f"{DOCS}/guide/operating.md#when-the-secret-is-lost"
+HELP: Final = f"{DOCS}/guide/backup.md#when-an-audit-finds-something"
+_LOST_KEY: Final = f"{DOCS}/guide/backup.md#when-the-secret-is-lost"
 _TRUSTED: Final = 20
 """Checkpoints that are tried for one that was not forged."""
 
