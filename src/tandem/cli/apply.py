@@ -104,10 +104,11 @@ def _explained(refusal: InvalidInput, review_id: str, *, index: bool) -> Invalid
     paths: list[str] = refusal.details.get("paths", [])
     if not paths:
         return refusal
-    # Git puts a change that is only staged away together with all else.
-    only = "" if refusal.details["field"] == "index" else f" --all -- {shlex.join(f':/{path}' for path in paths)}"
+    # Of some files alone git does not put away a change that is only staged.
+    away = f"git stash push --all -- {shlex.join(f':/{path}' for path in paths)}"
+    away = "git stash push" if refusal.details["field"] == "index" else away
     return InvalidInput(
-        f"{refusal.message} Put it away: git stash push{only}\n"
+        f"{refusal.message} Put it away: {away}\n"
         f"Then again: tandem apply {review_id}{' --index' if index else ''}\n"
         "Once that is committed, bring it back: git stash pop --index",
         **refusal.details,
