@@ -142,6 +142,12 @@ class BrokerProcess:
             pytest.fail(f"the broker did not start:\n{ready!r}\n{errors.read_text('utf-8')}")
         self._known()
 
+    def move(self) -> None:
+        """Take another port at the next start."""
+        left, self._port = self._port, HeldPort()
+        self._port.hold()
+        left.release()
+
     def _known(self) -> None:
         """Have its clients find what belongs to its address."""
         DATA_DIRS[self.url] = self.data_dir

@@ -14,6 +14,7 @@ import pytest
 from tests.acceptance.reviewing import Desk
 from tests.broker import BrokerProcess
 from tests.commandline import Inside, Shell, finish, repository
+from tests.interfaces.broker_process import watched_broker
 from tests.modes import VARIATION
 
 
@@ -210,6 +211,34 @@ def test_p6_a_wait_goes_on_across_a_restart_of_the_broker(tmp_path: Path) -> Non
         broker.start()
         decide(shop, "approved")
         assert finish(waiting).status == 0
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="platform: there is no SIGKILL")
+@pytest.mark.timeout(180)
+def test_p6_a_wait_says_that_the_broker_is_away_and_finds_it_at_another_port(tmp_path: Path) -> None:
+    with watched_broker(tmp_path) as broker:
+        shell = Shell(broker.url, repository(tmp_path / "shop"))
+        unnamed = {"TANDEM_BROKER": "", "TANDEM_DATA_DIR": str(broker.data_dir)}
+        (shell.cwd / "a.txt").write_bytes(b"changed\n")
+        with Desk(broker.url, "shop") as shop:
+            shop.register(shell.cwd)
+            submitting = shell.start("submit", "-m", "m", "--wait", "--json", **unnamed)
+            review_id = arrival(shop)
+        asking = shell.start("review", "status", review_id, "--wait", "--json", **unnamed)
+        broker.await_waiting(2)
+        broker.kill()
+        away = f"No broker answers at {broker.url}".encode()
+        for process in (submitting, asking):
+            assert process.stderr is not None
+            assert any(line.startswith(away) for line in process.stderr)
+        broker.move()
+        broker.start()
+        with Desk(broker.url, "shop") as shop:
+            decide(shop, "approved")
+        for process in (submitting, asking):
+            ended = finish(process)
+            assert (ended.status, ended.data["status"]) == (0, "approved"), ended
+            assert f"The broker is back at {broker.url}." in ended.unwrapped
 
 
 def test_an_agents_wait_for_a_silent_broker_ends_before_its_client_ends_it(

@@ -20,6 +20,7 @@ CLIENTS = 4
 KINDS = ["review_created", "message_sent", "review_closed"]
 AWAY_SECONDS = 0.6
 """Longer than any call was ever repeated without knowing that there was a broker."""
+SOON_SECONDS = 20.0
 
 
 async def test_p4_reads_and_writes_ride_over_restarts_of_their_broker(tmp_path: Path) -> None:
@@ -92,3 +93,23 @@ async def test_a_broker_that_does_not_come_back_is_given_up_when_the_time_is_up(
             with pytest.raises(Unreachable, match="No broker answers at"):
                 await client.list_projects()
             assert asyncio.get_running_loop().time() - begun > AWAY_SECONDS
+
+
+async def test_a_broker_at_another_port_is_found_by_its_data_folder_unless_its_address_was_named(
+    tmp_path: Path,
+) -> None:
+    with watched_broker(tmp_path) as broker:
+        async with (
+            TandemClient(data_dir=str(broker.data_dir), answer_s=SOON_SECONDS) as follows,
+            TandemClient(broker.url, data_dir=str(broker.data_dir), answer_s=AWAY_SECONDS) as stays,
+        ):
+            for client in (follows, stays):
+                await client.list_projects()
+            named = broker.url
+            await asyncio.to_thread(broker.stop_in_order)
+            broker.move()
+            await asyncio.to_thread(broker.start)
+            assert (await follows.list_projects()).projects == ()
+            assert follows.url == broker.url != named
+            with pytest.raises(Unreachable, match=f"No broker answers at {named}"):
+                await stays.list_projects()

@@ -168,6 +168,14 @@ class BrokerLocation:
         must_prove = not is_trusted and url is not None and (is_own or is_local(url))
         self.owner_dirs = self.data_dirs if must_prove else ()
 
+    def again(self) -> BrokerLocation:
+        """The same, unless the broker of the data folder has said since that it listens elsewhere."""
+        found = _on_data(self.data_dir, None) if self.is_own else self
+        if found.url in {None, self.url}:
+            return self
+        found.config_dir = self.config_dir
+        return found
+
     def blocker(self, failure: Exception | None = None) -> tuple[str, str] | None:
         """The broker of the data folder that runs and does not answer: a sentence, and the command that ends it.
 

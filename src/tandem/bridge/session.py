@@ -38,6 +38,8 @@ _BRIEF_SECONDS = 0.4
 """How long calls are repeated where no broker has answered yet, or it answered that it can do nothing now."""
 _AWAY_SECONDS = 60.0
 """How long a broker may be away that has answered before: long enough to be restarted."""
+_REMARK_SECONDS = 20.0
+"""How often it is said that it is away."""
 
 CALL_SECONDS = 50.0
 """The longest that one call waits; the broker allows no more."""
@@ -86,6 +88,7 @@ class Session(Closing):
 
     Attributes:
         away_s: How long the broker may be away in a call without a limit.
+        remark: Says to a person that the broker is away, and that it is back; None to say nothing.
         url: The broker's address, or those of several; empty if it runs nowhere.
     """
 
@@ -101,6 +104,8 @@ class Session(Closing):
         self.url = (location.url or "").rstrip("/")
         self.answer_s = answer_s
         self.away_s = _AWAY_SECONDS
+        self.remark: Callable[[str], None] | None = None
+        self._remark_at = 0.0
         self._headers = {"Content-Type": "application/json", "Accept": "application/json"}
         if agent is not None:
             self._headers["Tandem-Agent"] = agent
@@ -262,8 +267,10 @@ class Session(Closing):
                 may_retry = may_retry and not self.location.hangs(error)
                 # Who has the port from the start keeps it.
                 may_retry = may_retry and (self._contacted or not isinstance(error, Stranger))
+                self._look_again()
             else:
                 self._contacted = True
+                self._say_back()
                 is_away = status == Unavailable.status and _takes_nothing(envelope)
                 # The connection goes to another one next. The request may have taken effect all the same.
                 goes_on = status == Unavailable.status and len(self.http.targets) > 1 and is_repeatable
@@ -279,8 +286,31 @@ class Session(Closing):
                 if failure is None:
                     return envelope
                 raise failure
+            if failure is not None and delay_seconds == _LONGEST_DELAY_SECONDS:
+                self._say_away(failure)
             exchange.pause(delay_seconds)
             delay_seconds = min(2 * delay_seconds, _LONGEST_DELAY_SECONDS)
+
+    def _look_again(self) -> None:
+        """Go to where the broker is by now, if it listens elsewhere."""
+        found, old = self.location.again(), self._http
+        if found is not self.location:
+            # In this order, as other threads may call.
+            self.location, self.url = found, (found.url or "").rstrip("/")
+            self._http = None
+            if old is not None:
+                old.close()
+
+    def _say_away(self, failure: HttpFailure) -> None:
+        now = time.monotonic()
+        if self.remark is not None and now >= self._remark_at:
+            self._remark_at = now + _REMARK_SECONDS
+            self.remark(f"{unreachable(self.location, failure).message}. This goes on when it is back.")
+
+    def _say_back(self) -> None:
+        if self.remark is not None and self._remark_at:
+            self._remark_at = 0.0
+            self.remark(f"The broker is back at {self.url}.")
 
     def _with_base_files(self, arguments: dict[str, Any], exchange: Exchange) -> dict[str, Any]:
         """A proposal with the base's files, where the broker has another repository than this one, or none."""

@@ -10,7 +10,7 @@ from tandem.bridge.project import owner, top_level
 from tandem.bridge.session import Session
 from tandem.cli.declared import Misused, Option
 from tandem.cli.persons import caller
-from tandem.cli.terminal import nearest
+from tandem.cli.terminal import nearest, say
 from tandem.errors import Forbidden, InvalidInput
 from tandem.git.place import HookRepository, find_repository, linked_worktrees, unusable
 from tandem.rulings.ask import location_of
@@ -107,7 +107,9 @@ class ConnectionOptions:
 
     def session(self, gate: GateFile | None = None) -> Session:
         """Calls to the broker; see `location`."""
-        return Session(self.location(gate), agent=caller(self.agent).name, answer_s=answer_seconds())
+        session = Session(self.location(gate), agent=caller(self.agent).name, answer_s=answer_seconds())
+        session.remark = say
+        return session
 
     def client(self, gate: GateFile | None = None, location: BrokerLocation | None = None) -> TandemClient:
         """The same with the types of all answers, and for asyncio; or calls to a broker that is known already."""
