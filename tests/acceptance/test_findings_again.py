@@ -157,6 +157,40 @@ def test_p11_what_was_said_of_a_change_of_one_line_stays_with_its_file(
     assert agents.decide(other, "approved")["verdict"] == ("comment" if count else "approved")
 
 
+SAVE = ("def save(it):", "    with open(it) as file:", "        json.dump(it, file)")
+
+
+def inserted(**parts: tuple[str, ...]) -> str:
+    """A diff that adds lines behind some lines of `a.txt` of `repo`."""
+    body = ""
+    for at in range(1, 11):
+        body += f" line {at}\n" + "".join(f"+{line}\n" for line in parts.get(f"at{at}", ()))
+    return f"diff --git a/a.txt b/a.txt\n--- a/a.txt\n+++ b/a.txt\n@@ -1,10 +1,{body.count(chr(10))} @@\n{body}"
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "count"),
+    [
+        pytest.param(
+            inserted(at4=("}",)),
+            inserted(at1=("import json",), at7=("", "function save(it) {", "  put(it);", "}")),
+            0,
+            id="a-bracket",
+        ),
+        pytest.param(inserted(at4=("}",)), inserted(at8=("}",)), 0, id="a-bracket-elsewhere"),
+        pytest.param(inserted(at3=("    pass",)), inserted(at3=("", "def todo():", "    pass")), 0, id="pass"),
+        pytest.param(inserted(at1=("import json",)), inserted(at1=("import json",), at4=SAVE), 0, id="an-import"),
+        pytest.param(inserted(at4=SAVE), inserted(at1=("import json",), at7=("", *SAVE, "x")), 1, id="another-attempt"),
+    ],
+)
+@pytest.mark.parametrize("place", [{}, {"file": "a.txt"}], ids=["change", "file"])
+def test_p11_what_was_said_of_a_common_line_holds_no_unrelated_change_of_its_file(
+    agents: AgentDesk, shop: Desk, place: dict[str, str], first: str, then: str, count: int
+):
+    wrong = {"severity": "blocker", "claim": "Wrong approach: use the queue.", **place}
+    assert len(comes_again(agents, shop, first, wrong, then)) == count
+
+
 def test_p11_no_second_review_beside_gets_around_the_lines_of_the_first(agents: AgentDesk, shop: Desk):
     review, other = shop.put_up(diff=added("pay.py", *CODE)), shop.put_up(diff=added("money.py", *CODE, "# more"))
     agents.decide(review, "changes_requested", findings=[PAY])

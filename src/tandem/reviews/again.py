@@ -92,6 +92,17 @@ class Made(NamedTuple):
             return True
         return alike.total() * 2 > lines.total() and (alike.total() > 1 or size >= _LONG)
 
+    def stands(self, path: str | None, side: str) -> Counter[tuple[str, ...]]:
+        """The lines that it makes on one side of a file, or of all: each with its file and the lines around it."""
+        found: Counter[tuple[str, ...]] = Counter()
+        for key, spots in self.spots.items():
+            for place, number in spots:
+                if place[1] == side and path in (None, place[0]):
+                    # Another mode is on no line.
+                    near = range(number - AROUND, number + AROUND + 1) if number else ()
+                    found[place[0], key, *(bare(self.lines[place].get(at, "")) for at in near)] += 1
+        return found
+
     def run(self, place: _Side, number: int, lines: Sequence[str]) -> tuple[int, int, list[str]] | None:
         """The first and last line of a run of lines that has one of them, and those that are shown of it.
 
@@ -281,18 +292,17 @@ def _whole(one: Finding, was: Made, change: Made, blobs: Mapping[str, str]) -> l
     paths = {path for path, of in change.keys if path is not None and of == side} if file is not None else [None]
     now = {path: change.keys.get((path, side), Counter[str]()) for path in paths}
     again = {path for path, lines in now.items() if (before & lines).total() * 2 > before.total()}
-    again = {path for path in again if _is_there(file, path, side, was, change) or change.tells(before, now[path])}
+    again = {path for path in again if change.tells(before, now[path]) or _is_there(file, path, side, was, change)}
     again |= {path for path, blob in blobs.items() if one.blob == blob}
     return [_place(one, change, path) for path in sorted(again, key=str)]
 
 
 def _is_there(file: str | None, path: str | None, side: str, was: Made, change: Made) -> bool:
-    """Whether most lines of a file, or change, come again in the files where they were."""
-    if path is not None:
-        return path == file
-    before = {at: lines for at, lines in was.keys.items() if at[0] is not None and at[1] == side}
-    alike = sum((lines & change.keys.get(at, Counter[str]())).total() for at, lines in before.items())
-    return alike * 2 > was.keys[path, side].total()
+    """Whether most lines of a file, or change, come again between the same lines, and few others beside them there."""
+    before, now = was.stands(file, side), change.stands(path, side)
+    files = {at for at, *_ in before}
+    beside = sum(count for (at, *_), count in now.items() if at in files)
+    return path == file and (before & now).total() * 2 > max(before.total(), beside)
 
 
 def _makes_lines(change: Made, file: str | None, side: str) -> bool:
