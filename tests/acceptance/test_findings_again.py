@@ -191,6 +191,26 @@ def test_p11_what_was_said_of_a_common_line_holds_no_unrelated_change_of_its_fil
     assert len(comes_again(agents, shop, first, wrong, then)) == count
 
 
+@ON_BOTH_DATABASES
+def test_p11_a_finding_that_came_from_another_review_names_it_and_when_it_was_written(agents: AgentDesk, shop: Desk):
+    review = shop.put_up(diff=added("pay.py", *CODE))
+    agents.decide(review, "changes_requested", findings=[PAY])
+    (first,) = found(shop, review)
+    assert first["found_in"] is None
+    for path in ("money.py", "third.py"):
+        shop.do("close_review", review_id=review)
+        other = shop.put_up(diff=added(path, *CODE))
+        (kept,) = found(shop, other)
+        assert (kept["found_in"], kept["created_at"]) == (first["review_id"], first["created_at"])
+        (said,) = shop.do("get_discussion", review_id=other)["entries"]
+        assert (said["found_in"], said["at"]) == (first["review_id"], first["created_at"])
+        refusal = agents.refused(
+            "OPEN_FINDINGS", "submit_verdict", review_id=other, verdict="approved", reviewer_id=OTHER, claim=True
+        )
+        assert [one["found_in"] for one in refusal["findings"]] == [first["review_id"]]
+        review = other
+
+
 def test_p11_no_second_review_beside_gets_around_the_lines_of_the_first(agents: AgentDesk, shop: Desk):
     review, other = shop.put_up(diff=added("pay.py", *CODE)), shop.put_up(diff=added("money.py", *CODE, "# more"))
     agents.decide(review, "changes_requested", findings=[PAY])

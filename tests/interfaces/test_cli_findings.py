@@ -84,6 +84,25 @@ def test_a_finding_is_answered_and_settled_and_then_the_approval_is_free(tandem:
     assert tandem.run("lessons", "list").stdout == "No lessons.\n"
 
 
+def test_a_finding_of_another_review_says_from_which_it_came_wherever_it_is_shown(tandem: Inside) -> None:
+    whole = {"severity": "blocker", "claim": "Use the queue."}
+    first, _ = found(tandem, whole)
+    tandem.run("review", "close", first, "--agent", "robot")
+    again = tandem.created("--agent", "robot")
+    came = f"found in {first}"
+    for command in (("findings", again), ("findings",), ("findings", again, "--format", "markdown")):
+        assert came in tandem.run(*command).stdout
+    assert f"({came})" in tandem.run("findings", again, "--format", "rdjson").stdout.replace("open, ", "")
+    [result] = json.loads(tandem.run("findings", again, "--format", "sarif").stdout)["runs"][0]["results"]
+    assert result["properties"]["found_in"] == first
+    given = ("review", "approve", again, "--agent", "rita")
+    assert f"by rita in {first})" in tandem.run(*given).refusal
+    shown = tandem.run("review", "show", again).stdout
+    assert f"rita  reviewer, {came}, " in shown
+    assert shown.count(came) == 2
+    assert came not in tandem.run("review", "show", first).stdout
+
+
 def test_a_reviewer_settles_by_a_command(tandem: Inside) -> None:
     review_id, [major, _] = found(tandem)
     assert tandem.run("findings", "answer", review_id, major, "verified", "--agent", "rita").status == 0

@@ -103,6 +103,22 @@ async def test_a_plan_is_shown_as_a_document_with_findings_by_line(at: Stage) ->
     assert [(one.file, one.line, one.body) for one in said if one.kind == "finding"] == [("PLAN.md", 3, "how long?")]
 
 
+async def test_a_finding_of_another_review_says_from_which_it_came(at: Stage, review_id: str) -> None:
+    found = [
+        GivenFinding(severity="blocker", claim="Use the queue."),
+        GivenFinding(file="a.txt", line=2, severity="nit", claim="Louder."),
+    ]
+    await at.bob.claim_review(reviewer_id="bob", review_id=review_id)
+    await at.bob.submit_verdict(review_id, verdict="rejected", reason="no", reviewer_id="bob", findings=found)
+    await at.press("escape")
+    await at.other.close_review(review_id)
+    await at.opened(await at.create("Again"))
+    came = f"found in {review_id}"
+    await at.shows(f"nit, open, {came}: bob on line 2:")
+    await at.press("3")
+    await at.shows("blocker finding: open", f"{came}, ")
+
+
 async def test_after_three_rounds_a_person_decides_and_lets_it_go_on(at: Stage, review_id: str) -> None:
     for number in range(1, 4):
         await at.bob.claim_review(reviewer_id="bob", review_id=review_id)

@@ -43,6 +43,19 @@ def test_an_approval_of_round_two_with_all_findings_verified_takes_three_actions
     expect(page.get_by_role("heading", name="Your 2 findings: 2 verified")).to_be_visible()
 
 
+def test_a_finding_of_another_review_names_it_with_a_link(page: Page, shop: Desk) -> None:
+    first = shop.put_up(diff=edited())
+    shop.decide(first, "changes_requested", findings=[MAJOR, {"severity": "blocker", "claim": "Use the queue."}])
+    shop.do("close_review", review_id=first)
+    review = shop.put_up(diff=edited())
+    page.goto(f"/reviews/{review}")
+    for place in ("#findings li", ".finding .facts"):
+        expect(page.locator(place).filter(has_text=f"found in {first}")).to_have_count(2)
+    page.locator("#findings").get_by_role("link", name=first).first.click()
+    expect(page).to_have_url(re.compile(f"/reviews/{first}#findings$"))
+    expect(page.locator("#findings")).not_to_contain_text("found in")
+
+
 @VARIATION
 def test_the_severity_of_a_finding_is_chosen_by_key(page: Page, shop: Desk) -> None:
     review = held(page, shop)

@@ -93,7 +93,7 @@ def finding(number: int, severity: str = "minor", **changes: Any) -> dict[str, A
 def test_findings_are_shown_where_they_stand_now(peer: Peer, tmp_path: Path) -> None:
     moved = {"file": "src/new.py", "line": 9, "end_line": 10, "changed": False}
     gone = {"file": None, "line": None, "end_line": None, "changed": True}
-    by_person = finding(4, source="person")
+    by_person = finding(4, source="person", found_in="rv_2")
     peer.script["list_findings"] += [
         {"findings": [finding(1, "nit", place=moved), by_person], "next_page": "p2"},
         {"findings": [finding(2, "blocker", place=gone), finding(3, "major", place=None, answer=None)]}
@@ -105,7 +105,9 @@ def test_findings_are_shown_where_they_stand_now(peer: Peer, tmp_path: Path) -> 
     assert (of_gone["file"], of_gone["line"], of_gone["file_is_gone"]) == ("src/2.py", 12, True)
     assert (untold["line"], "changed" in untold, "answer" in untold) == (12, False, False)
     assert {name: of_moved[name] for name in moved} == moved
-    assert [one["finding_id"] for one in found.of_persons.shown] == [by_person["finding_id"]]
+    assert [(one["finding_id"], one["found_in"]) for one in found.of_persons.shown] == [
+        (by_person["finding_id"], "rv_2")
+    ]
     assert peer.wait_for("list_findings", 2)["page"] == "p2"
     assert {one["round"] for one in peer.all("list_findings")} == {3}
 

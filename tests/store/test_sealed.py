@@ -13,7 +13,7 @@ OPEN = {
         depends_on description_id diff_id draft_id epochs head head_after head_before id incarnation log_id name
         operation parent parent_id pool_id project projects replaces resolves reverted reverted_by review_id review_ids
         runner question_id subject suppressed_by target tip tree verdict_id webhook_id workflow accepted trusted signers
-        folders
+        folders found_in
     """,
     "who did something, by the name that they say or their token has": """
         accepted_by active_role actor agent_role agent_type answered_by author created_by overridden_by paused_by person

@@ -31,6 +31,7 @@ _UNNAMED = "finding"
 """The rule of findings without a category."""
 _KEPT = (
     *("finding_id", "review_id", "round", "source", "author", "severity", "state", "side", "pre_existing"),
+    "found_in",
     *("answered_by", "answer", "settled_by", "settled_reason"),
 )
 """Fields that SARIF has no place for."""
@@ -90,6 +91,12 @@ def _read(one: Any, name: str) -> Any:
     return one.get(name) if isinstance(one, Mapping) else getattr(one, name)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] any answer
 
 
+def come_from(finding: Any) -> str:
+    """Which other review it was found in, as a mapping or as a view; empty for one of its own review."""
+    known = _read(finding, "found_in")
+    return f"found in {known}" if known else ""
+
+
 def met(group: Sequence[Any]) -> str:
     """How many findings stand together, and as what; empty for a single one."""
     category = _read(group[0], "category")
@@ -130,7 +137,7 @@ def _standing(finding: Finding) -> str:
     """Its state, and what else tells how much it counts."""
     place: Finding = finding.get("place") or {}
     marks = (BEFORE if finding["pre_existing"] else None, "changed since" if place.get("changed") else None)
-    return ", ".join(filter(None, (finding["state"], *marks)))
+    return ", ".join(filter(None, (finding["state"], *marks, come_from(finding))))
 
 
 def _without_none(**fields: Any) -> dict[str, Any]:

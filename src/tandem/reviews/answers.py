@@ -394,6 +394,11 @@ class DiscussionEntry:
     file: Annotated[str | None, Field(description="The file that a finding is about.")] = None
     line: Annotated[int | None, Field(description="Its first line, from 1; null for the whole file.")] = None
     severity: Annotated[str | None, Field(description="How grave a finding is."), Shown("name")] = None
+    found_in: Annotated[
+        str | None,
+        Field(description="The review that a finding was found in, if it came from there; else null."),
+        Shown("hidden"),
+    ] = None
     status: Annotated[
         str | None,
         Field(

@@ -87,11 +87,14 @@ async def _made(services: Services, project: str, content: Content, *, is_text: 
 
 
 def copies(services: Services, review: Review, content: Content, found: Iterable[Finding]) -> tuple[Finding, ...]:
-    """The findings that a round goes on with, at their places; of the whole file where those are unknown."""
+    """The findings that a round goes on with, at their places; of the whole file where those are unknown.
+
+    Each keeps when, and in which review, it was found.
+    """
     here = {"review_id": review.id, "round": review.round, "seq": 0, "verdict_id": None}
-    here |= {"created_at": review.updated_at}
     placed = (_placed(one, place) for one in found for place in _places(one, content))
-    return tuple(one._replace(id=services.clock.new_id("fn"), **here, position=at) for at, one in enumerate(placed))
+    known = (one._replace(id=services.clock.new_id("fn"), found_in=one.found_in or one.review_id) for one in placed)
+    return tuple(one._replace(**here, position=at) for at, one in enumerate(known))
 
 
 def _places(one: Finding, content: Content) -> tuple[Place | None, ...]:

@@ -206,6 +206,9 @@ class FindingView:
     suppressed_by: Annotated[str | None, Field(description="The lesson that it repeats."), Shown("id")]
     fingerprint: Annotated[str | None, Field(description="By which the same finding is known again."), Shown("hidden")]
     created_at: CreatedAt
+    found_in: Annotated[
+        str | None, Field(description="The review that it was found in, if it came from there; else null."), Shown("id")
+    ] = None
     place: Annotated[PlaceView | None, Field(description="Where it stands in the round."), Shown("hidden")] = None
 
 

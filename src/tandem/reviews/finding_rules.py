@@ -163,6 +163,8 @@ class Finding(NamedTuple):
     """Who wrote the content that it was found on, a JSON list: wherever it goes on, they do not settle it."""
     telling: str | None = None
     """A hash of the most telling of its lines, or of those of its file or change: by it they are found again."""
+    found_in: str | None = None
+    """The review that it was found in first; None for this one."""
 
     @property
     def identity(self) -> tuple[object, ...]:
@@ -175,6 +177,11 @@ class Finding(NamedTuple):
         """Its place, for people."""
         line = "" if self.line is None else f":{self.line}"
         return "the whole change" if self.file is None else f"{self.file}{line}"
+
+    @property
+    def by(self) -> str:
+        """Who found it, and in which other review, for people."""
+        return self.author if self.found_in is None else f"{self.author} in {self.found_in}"
 
     @property
     def authors(self) -> list[str]:
@@ -293,10 +300,10 @@ def key_of(line: str) -> str | None:
 
 def keeping_back(review_id: str, found: Sequence[Finding]) -> OpenFindings:
     """The refusal of an approval over findings, of its own review or others on the same content."""
-    kept = ("review_id", "severity", "file", "line", "author")
+    kept = ("review_id", "severity", "file", "line", "author", "found_in")
     named = [{"finding_id": one.id, **{name: getattr(one, name) for name in kept}} for one in found[:_NAMED]]
     said = "; ".join(
-        f"{one.id} ({one.severity}, {one.where}, by {one.author}{f', {one.state}' if one.state != 'open' else ''})"
+        f"{one.id} ({one.severity}, {one.where}, by {one.by}{f', {one.state}' if one.state != 'open' else ''})"
         for one in found[:_NAMED]
     )
     more = f", and {len(found) - _NAMED} more" if len(found) > _NAMED else ""

@@ -536,7 +536,7 @@ def lacking(unit: Unit, services: Services, review: Review) -> tuple[str, ...]:
     if words or review.requirements is None or (review.state != State.PENDING and not review.held):
         return words
     kept = ((one, "a person" if one.source == "person" else "a reviewer") for one in _holding(unit, services, review))
-    return tuple(f"{one.id} ({one.severity}, {one.where}, by {one.author}) settled by {who}" for one, who in kept)
+    return tuple(f"{one.id} ({one.severity}, {one.where}, by {one.by}) settled by {who}" for one, who in kept)
 
 
 def approve_by_rule(unit: Unit, services: Services, review: Review, runs: Sequence[CheckRun], now: int) -> Review:
@@ -575,7 +575,7 @@ def _kept_back(unit: Unit, services: Services, review: Review, now: int) -> Revi
     if not known or answers_due(known, "nit") <= CONTESTED:
         # Who is right where all was refuted a reviewer says.
         return review
-    listed = "; ".join(f"{one.severity}, {one.where}, by {one.author}" for one in known)
+    listed = "; ".join(f"{one.severity}, {one.where}, by {one.by}" for one in known)
     reason = f"All approvals that it needs are given, and open findings keep the gate closed: {listed}."
     return _concluded(unit, review, Action.KEEP_BACK, known[0].author, reason, now)
 

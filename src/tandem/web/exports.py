@@ -26,7 +26,7 @@ from tandem.errors import InvalidInput, NotFound
 from tandem.git.changes import origins_of
 from tandem.present.facts import details, given
 from tandem.present.facts import facts as answer_facts
-from tandem.present.findings import BEFORE, prose, words
+from tandem.present.findings import BEFORE, come_from, prose, words
 from tandem.reviews.answers import DiscussionEntry, EventView, Proposal
 from tandem.reviews.finding_contract import FindingView
 from tandem.web.diffs.syntax import Budget
@@ -87,7 +87,7 @@ def said(entry: DiscussionEntry, finding: FindingView | None = None) -> Discussi
         title += f" on {entry.file}" + (f", line {entry.line}" if entry.line else "")
     remarks = [f"resolved by {entry.resolved_by}"] if entry.resolved_by else []
     if entry.status:
-        remarks = [entry.status]
+        remarks = [entry.status, *filter(None, [come_from(entry)])]
     if finding is not None:
         remarks += filter(None, [finding.category, BEFORE if finding.pre_existing else None])
     remarks += [f"{one.label} {one.words}" for one in given("metadata", entry.metadata or {})]

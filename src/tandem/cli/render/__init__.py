@@ -10,7 +10,7 @@ from tandem.cli.render.parts import STYLES, Cell, ago, block, clock, facts, list
 from tandem.present import inbox
 from tandem.present.facts import facts as shown_facts
 from tandem.present.facts import given, worded, work
-from tandem.present.findings import BEFORE, met, together
+from tandem.present.findings import BEFORE, come_from, met, together
 from tandem.present.text import Column, Framed, Group, Rule, Table, Text, Whole
 from tandem.reviews.finding_rules import OPEN, headline
 from tandem.rulings import next_steps
@@ -184,7 +184,7 @@ def _entry(entry: answers.DiscussionEntry) -> Drawable:
     what = entry.verdict or " ".join(filter(None, (entry.severity, entry.kind.replace("_", "-"))))
     head = Text.assemble(
         plain(entry.author, "bold"),
-        f"  {entry.sender_role}, round {entry.round}, {ago(entry.at)}  ",
+        f"  {entry.sender_role}, {come_from(entry) or f'round {entry.round}'}, {ago(entry.at)}  ",
         (what, STYLES.get(what, "cyan")),
         (f"  {entry.id}", "dim"),
         plain(place + settled, "dim"),
@@ -397,7 +397,8 @@ def finding_place(one: FindingView) -> str:
 
 def finding_line(one: FindingView) -> str:
     """What its proposer has to know of it, as a remark."""
-    marks = ", ".join([one.severity, *(["blocking"] if one.blocking else []), *([BEFORE] if one.pre_existing else [])])
+    known = (one.severity, "blocking" if one.blocking else "", BEFORE if one.pre_existing else "", come_from(one))
+    marks = ", ".join(filter(None, known))
     said = [f"{one.finding_id} ({marks}) {finding_place(one)}: {one.claim}"]
     said += [f"how it fails: {one.failure}"] if one.failure else []
     said += [f"suggestion:\n{one.suggestion}"] if one.suggestion is not None else []
@@ -437,6 +438,7 @@ def _finding(one: FindingView, *, with_review: bool = False) -> Drawable:
         (f"  {one.finding_id}", "dim"),
         plain(f"  {one.review_id}  round {one.round}" if with_review else "", "dim"),
         plain(f"  {one.author}, {ago(one.created_at)}", "dim"),
+        (f"  {come_from(one)}" if one.found_in else "", "yellow"),
     )
     # Whose words they are stands before each, so that none is mistaken for another's.
     answered = one.answer and f"{one.answered_by}: {one.answer}"

@@ -32,7 +32,7 @@ from tandem.git import hunks
 from tandem.git.changes import origins_of
 from tandem.git.hunks import FileDiff, Hunk, Line
 from tandem.git.word_changes import common_start, pairs
-from tandem.present.findings import together
+from tandem.present.findings import come_from, together
 from tandem.reviews.answers import Proposal
 from tandem.reviews.finding_contract import FindingView, GivenFinding, GivenSettling
 from tandem.reviews.page_contract import Draft, as_finding
@@ -202,6 +202,7 @@ def with_findings(
 
 def _finding(one: FindingView, spot: LineRef, settled: GivenSettling | None) -> Iterator[Row]:
     marks = [one.severity, one.state, *(["blocking"] if one.blocking else []), *_kind(one)]
+    marks += filter(None, [come_from(one)])
     said = (one.answer and f"Answer: {one.answer}", one.settled_reason and f"{one.settled_by}: {one.settled_reason}")
     body = "\n".join([*_said(one), *(part for part in said if part)])
     yield from _remark("remark", spot, f"{', '.join(marks)}: {one.author}", body, one.finding_id)

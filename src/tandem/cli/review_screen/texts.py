@@ -29,6 +29,7 @@ from tandem.git.hunks import join_renames, parse
 from tandem.pool.rules import readable
 from tandem.present import keys
 from tandem.present.facts import facts
+from tandem.present.findings import come_from
 from tandem.present.words import reviewer_name
 from tandem.reviews import finding_rules
 from tandem.reviews.answers import CounterPatchView, DiscussionEntry, Proposal, ReviewHead
@@ -397,7 +398,7 @@ def _text(entry: DiscussionEntry) -> Text:
     text = Text()
     text.append(visible(reviewer_name(entry.author)), style="bold")
     text.append(f"  {visible(_what(entry))}")
-    text.append(f"  round {entry.round}, {ago(entry.at)}", style="dim")
+    text.append(f"  {come_from(entry) or f'round {entry.round}'}, {ago(entry.at)}", style="dim")
     if entry.resolved_by:
         text.append("  settled", style="green")
     body = entry.body or ""

@@ -32,6 +32,7 @@ from tandem.gsd.steps.outcomes import (
 from tandem.gsd.steps.situation import Pointers, StepPointer, seconds_until
 from tandem.gsd.steps.subjects import Subject
 from tandem.gsd.steps.waves import is_committed
+from tandem.present.findings import come_from
 from tandem.reviews.answers import CounterPatchView, DiscussionEntry, Proposal, ReviewStatus
 from tandem.rulings import person
 
@@ -168,7 +169,8 @@ class ReviewSubmitter:
         has_remarks = word in {StepWord.CHANGES, StepWord.REJECTED, StepWord.ESCALATE}
         said = await self._said(status) if is_asked or has_remarks else ()
         asked = [entry.body for entry in said if entry.kind in _ASKS and entry.sender_role == "reviewer"]
-        remarks = (StepRemark(entry.file, entry.line, entry.body or "") for entry in said if entry.kind == "finding")
+        found = ((one, f"({come_from(one)}) " if one.found_in else "") for one in said if one.kind == "finding")
+        remarks = (StepRemark(one.file, one.line, f"{where}{one.body or ''}") for one, where in found)
         return ended(
             subject,
             word,

@@ -167,6 +167,7 @@ def _open(finding: dict[str, Any]) -> dict[str, Any]:
         **_picked(finding, *said, "settled_reason"),
         **_picked(where, "file", "line", "end_line"),
         **({"pre_existing": True} if finding["pre_existing"] else {}),
+        **_picked(finding, "found_in"),
         **({"file_is_gone": True} if is_gone else _picked(place, "changed")),
     }
 

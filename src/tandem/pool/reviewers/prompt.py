@@ -294,13 +294,14 @@ _OPEN_WORDS = "Open questions and remarks, oldest first. See whether this round 
 _FINDINGS_WORDS = (
     "The open findings of earlier rounds, the gravest first; those of one category on the same lines come together. "
     "`file` and `line` say where it stands in this round, `changed` whether its lines were changed since it was "
-    "written, `state` and `answer` what the proposer says to it. Read the code at each and decide, in `answers`: "
-    "`verified` if it is not wrong now, `reopened` if it still is, `upheld` if its state is `refuted` or `deferred` "
-    "and the proposer is right. Do not report it again in `findings`."
+    "written, `state` and `answer` what the proposer says to it, `found_in` which other review of such lines it was "
+    "found in. Read the code at each and decide, in `answers`: `verified` if it is not wrong now, `reopened` if it "
+    "still is, `upheld` if its state is `refuted` or `deferred` and the proposer is right. Do not report it again in "
+    "`findings`."
 )
 _OF_PERSONS_WORDS = (
-    "What people found in this change before. It is for your information: only a person settles it, so leave it out of "
-    "`answers`, and do not report it again."
+    "What people found in this change before, or in another review of such lines (`found_in`). It is for your "
+    "information: only a person settles it, so leave it out of `answers`, and do not report it again."
 )
 _LESSONS_WORDS = (
     "False alarms of earlier reviews in these files: the proposer refuted each, for the reason in `answer`, "
