@@ -178,7 +178,7 @@ def inserted(**parts: tuple[str, ...]) -> str:
             id="a-bracket",
         ),
         pytest.param(inserted(at4=("}",)), inserted(at8=("}",)), 0, id="a-bracket-elsewhere"),
-        pytest.param(inserted(at3=("    pass",)), inserted(at3=("", "def todo():", "    pass")), 0, id="pass"),
+        pytest.param(inserted(at3=("    pass",)), inserted(at6=("def todo():", "    pass")), 0, id="pass"),
         pytest.param(inserted(at1=("import json",)), inserted(at1=("import json",), at4=SAVE), 0, id="an-import"),
         pytest.param(inserted(at4=SAVE), inserted(at1=("import json",), at7=("", *SAVE, "x")), 1, id="another-attempt"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from datetime import UTC, datetime, timedelta
@@ -16,9 +17,10 @@ from tandem.rulings import proof
 from tests.acceptance.checking import Checked, check, checked
 from tests.acceptance.reviewing import PROPOSER, edited
 from tests.acceptance.test_policy import BOTH, DOCUMENTS, allowed, have
-from tests.commandline import ShellInside
+from tests.commandline import Shell, ShellInside
 from tests.databases import ON_BOTH_DATABASES
-from tests.repository.terminal import at_a_terminal
+from tests.interfaces.test_review_screen_terminal import TERMINALS, terminal
+from tests.repository.terminal import at_a_terminal, without_agents
 
 PERSON = '[[rule]]\nname = "person"\nneeds = ["person"]\n'
 WHY = "The shop is down"
@@ -337,6 +339,46 @@ def test_waivers_and_withdrawals_are_about_the_round_that_was_shown(project: Che
     assert at_terminal(*settling, "--round", "2")[0] == 0
     assert at_terminal("review", "show", review)[0] == 0
     assert at_terminal(*withdrawing)[0] == 0
+
+
+def test_a_waiver_is_told_as_one_and_the_next_step_is_the_review_that_is_owed(project: Checked) -> None:
+    have(project, PERSON)
+    review, _ = project.submitted(diff=edited())
+    assert waive(project, review, "person")["ok"]
+    assert project.status(review)["waived_by"] == "ann"
+    [row] = project.do("list_reviews", project=project.project, status="approved")["reviews"]
+    assert row["waived_by"] == "ann"
+    assert row["owed"].endswith(f"ann waived it ({WHY})")
+    refused = project.call("claim_review", review_id=review, reviewer_id="bob")
+    assert f"'tandem review settle {review} approved'" in refused["error"]["message"]
+    assert settle(project, review, "approved", "bob", proved=True)["ok"]
+    assert project.status(review)["waived_by"] == "ann"
+    assert project.do("list_reviews", project=project.project, status="approved")["reviews"][0]["owed"] is None
+    refused = project.call("claim_review", review_id=review, reviewer_id="bob")
+    assert "settle" not in refused["error"]["message"]
+
+
+@TERMINALS
+def test_a_person_gives_the_review_that_is_owed_on_the_screen(
+    project: Checked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    have(project, PERSON)
+    review, _ = project.submitted(diff=edited())
+    assert waive(project, review, "person")["ok"]
+    for name in set(os.environ) - without_agents().keys():
+        monkeypatch.delenv(name)
+    shell = Shell(project.broker.url, project.repo.root)
+    with terminal(shell, "review", "--as", "bob", TANDEM_DATA_DIR=str(project.broker.data_dir)) as at:
+        at.until("a review is owed")
+        at.type("\r")
+        at.until("ann waived the last missing requirement on round 1, and approved nothing.")
+        at.type("O")
+        at.until("The review that is owed")
+        at.type("\x13")
+        at.until("Sent.")
+        at.type("qq")
+        assert at.end() == 0
+    assert project.status(review)["owed"] == []
 
 
 def test_a_debt_says_when_it_is_overdue() -> None:

@@ -13,6 +13,7 @@ from textual.widgets import Input
 
 from tandem.cli import persons
 from tandem.errors import InvalidInput
+from tandem.reviews.finding_contract import GivenFinding
 from tests.broker import BrokerProcess
 from tests.commandline import running_broker
 from tests.interfaces.screen_stage import DIFF, PERSON, Stage, stage

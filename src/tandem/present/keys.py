@@ -88,6 +88,7 @@ KEYS: Final = (
     Key(_DECIDE, "X", "Release your claim", "", "review", "release"),
     Key(_DECIDE, "+", "Accept the counter-patch", "", "review", "counter_patch('accept')"),
     Key(_DECIDE, "-", "Decline the counter-patch", "", "review", "counter_patch('decline')"),
+    Key(_DECIDE, "O", "Give the review that is owed", "", "review", "owed"),
     Key(_DECIDE, "C", "Close the review", "=", "review", "close_review"),
     Key(_DECIDE, "T", "Let it go on that waits for a person", "", "review", "retry"),
     Key(_WRITE, "c", "Comment on the line; elsewhere, claim", "=", "review", "comment", "", "Comment"),

@@ -10,6 +10,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import count
 from typing import Final, NamedTuple, TypeVar
 
 from tandem.errors import TandemError
@@ -93,14 +94,24 @@ class Made(NamedTuple):
         return alike.total() * 2 > lines.total() and (alike.total() > 1 or size >= _LONG)
 
     def stands(self, path: str | None, side: str) -> Counter[tuple[str, ...]]:
-        """The lines that it makes on one side of a file, or of all: each with its file and the lines around it."""
+        """The lines that it makes on one side of a file, or of all: each with its file and the lines around its run."""
         found: Counter[tuple[str, ...]] = Counter()
+        made: dict[_Side, list[tuple[int, str]]] = {}
         for key, spots in self.spots.items():
             for place, number in spots:
                 if place[1] == side and path in (None, place[0]):
-                    # Another mode is on no line.
-                    near = range(number - AROUND, number + AROUND + 1) if number else ()
-                    found[place[0], key, *(bare(self.lines[place].get(at, "")) for at in near)] += 1
+                    made.setdefault(place, []).append((number, key))
+        for place, listed in made.items():
+            around: list[str] = []
+            before, numbers = -1, {number for number, _ in listed}
+            for number, key in sorted(listed):
+                # Another mode is on no line.
+                if number > before + 1 or before == 0:
+                    last = next(at for at in count(number) if at + 1 not in numbers)
+                    near = (*range(number - AROUND, number), *range(last + 1, last + AROUND + 1)) if number else ()
+                    around = [bare(self.lines.get(place, {}).get(at, "")) for at in near]
+                found[place[0], key, *around] += 1
+                before = number
         return found
 
     def run(self, place: _Side, number: int, lines: Sequence[str]) -> tuple[int, int, list[str]] | None:
@@ -298,11 +309,12 @@ def _whole(one: Finding, was: Made, change: Made, blobs: Mapping[str, str]) -> l
 
 
 def _is_there(file: str | None, path: str | None, side: str, was: Made, change: Made) -> bool:
-    """Whether most lines of a file, or change, come again between the same lines, and few others beside them there."""
+    """Whether most lines of a file, or change, come again between the same lines, beside as many others at most."""
     before, now = was.stands(file, side), change.stands(path, side)
     files = {at for at, *_ in before}
-    beside = sum(count for (at, *_), count in now.items() if at in files)
-    return path == file and (before & now).total() * 2 > max(before.total(), beside)
+    beside = sum(often for (at, *_), often in now.items() if at in files)
+    alike = (before & now).total() * 2
+    return path == file and alike > before.total() and alike >= beside
 
 
 def _makes_lines(change: Made, file: str | None, side: str) -> bool:

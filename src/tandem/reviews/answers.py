@@ -109,6 +109,12 @@ class ReviewCreated(Onward, ReviewPlace):
     path: TextPath | None = None
 
 
+WaivedBy = Annotated[
+    str,
+    Field(description="Who waived the last missing requirement, which approved it without a reviewer; or null."),
+]
+
+
 @dataclass(frozen=True, slots=True)
 class DebtView:
     """A requirement that a person waived, still to be reviewed after the fact."""
@@ -172,6 +178,7 @@ class ReviewStatus(Onward, Work, ReviewPlace):
     owed: Annotated[
         tuple[DebtView, ...], Field(description="Waived requirements that are still to be reviewed after the fact.")
     ] = ()
+    waived_by: WaivedBy | None = None
     beside: Annotated[
         tuple[str, ...],
         Field(description="Who is at work on it beside `reviewer_id`, each for an approval that the policy asks for."),
@@ -272,6 +279,10 @@ class ReviewRow(Work, ReviewHead):
     turn: Turn | None
     attention: Attention | None
     updated_at: UpdatedAt
+    waived_by: WaivedBy | None = None
+    owed: Annotated[
+        str | None, Field(description="Each review that is still owed after the fact, and who waived it.")
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -302,6 +302,12 @@ def owed(review: Review) -> tuple[Waiver, ...]:
     return tuple(one for one in waived(review) if one.settled_at is None and review.approved_round is not None)
 
 
+def approving(review: Review) -> Waiver | None:
+    """The waiver that approved a review in place of a reviewer, if one did."""
+    made = (review.verdict_by, review.decided_at)
+    return next((one for one in waived(review) if review.approved_round and (one.by, one.waived_at) == made), None)
+
+
 def with_waivers(review: Review, waivers: Sequence[Waiver]) -> Review:
     """The review with these waivers."""
     due = (one.until for one in waivers if one.settled_at is None)

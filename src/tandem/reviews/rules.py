@@ -476,13 +476,15 @@ def allowed_actions(state: State) -> list[str]:
 
 
 def _hint(review: Review) -> str:
+    settle = f" A review is owed: settle_waiver ('tandem review settle {review.id} approved') takes yours."
+    owed = settle if review.owed_until is not None and review.approved_round is not None else ""
     match review.state:
         case State.PENDING:
             return f" Claim it first with claim_review (review_id={review.id})."
         case State.APPROVED:
-            return f" To end the approval: withdraw_approval (review_id={review.id}, with a reason)."
+            return f"{owed} To end the approval: withdraw_approval (review_id={review.id}, with a reason)."
         case State.REJECTED | State.CLOSED:
-            return f" To go on, create a new review with parent_id={review.id}."
+            return owed or f" To go on, create a new review with parent_id={review.id}."
         case _:
             return ""
 

@@ -180,9 +180,15 @@ def status(unit: Unit, services: Services, review: Review, cursor: str, *, chang
         cursor=cursor,
         findings=findings,
         owed=_owed(review, services.clock.now_us()),
+        waived_by=_waived_by(review),
         beside=tuple(one.holder for one in beside(review)),
         **_next(unit, services, review, about, findings if review.state in _ASKED else None),
     )
+
+
+def _waived_by(review: Review) -> str | None:
+    found = rounds.approving(review)
+    return found and found.by
 
 
 def _owed(review: Review, now_us: int) -> tuple[DebtView, ...]:
@@ -220,6 +226,8 @@ def row_as(kind: type[Row], review: Review, **more: Any) -> Row:
         status=review.state,
         priority=PRIORITIES[review.priority],
         reviewer_id=review.reviewer_id or review.verdict_by,
+        waived_by=_waived_by(review),
+        owed="; ".join(one.words(0) for one in rounds.owed(review)) or None,
         **more,
     )
 

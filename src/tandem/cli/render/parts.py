@@ -29,8 +29,8 @@ STYLES = {
 }
 """How the states of all subjects are coloured."""
 COLUMNS = {
-    "ReviewRow": "review_id status outcome priority? project? intent work proposer_id turn updated_at",
-    "FoundReview": "review_id status outcome priority? project? intent work proposer_id files created_at",
+    "ReviewRow": "review_id status outcome priority? project? intent work owed proposer_id turn updated_at",
+    "FoundReview": "review_id status outcome priority? project? intent work owed proposer_id files created_at",
     "FeedEntry": "review.review_id review.status review.outcome review.intent review.work last_event.kind"
     " last_event.actor last_event.at",
     "EventView": "seq at kind subject actor old new",
@@ -192,7 +192,7 @@ def _cell(fact: Fact) -> Text | None:
         return None
     cell = _in_line(kind, brief(value) if kind == "id" else value)
     # They may be long, and end where their column does.
-    cell.is_cut = fact.field.name in {"intent", "work"}
+    cell.is_cut = fact.field.name in {"intent", "work", "owed"}
     return cell
 
 

@@ -25,6 +25,7 @@ from tandem.reviews.claim_rules import is_own
 from tandem.reviews.finding_contract import FindingView, GivenFinding, GivenSettling
 from tandem.reviews.finding_rules import ANSWERS, SAID_BY_FINDINGS, SEE_FINDINGS, Answer, Settling
 from tandem.reviews.page_contract import Draft, as_finding
+from tandem.rulings import proof
 
 _FIRST_PAUSE_SECONDS = 0.2
 _LONGEST_PAUSE_SECONDS = 3.0
@@ -35,6 +36,7 @@ _PAGE = 200
 _MOST_ENTRIES = 1_000
 """A longer discussion than this is shown in its beginning; the rest is for `tandem review discussion`."""
 Verdict = Literal["approved", "changes_requested", "rejected", "comment"]
+Settlement = Literal["approved", "objects"]
 Side = Literal["proposer", "reviewer"]
 Said = Literal[Answer, Settling]
 Version = tuple[str, str]
@@ -516,6 +518,22 @@ class ScreenClient:
             raise InvalidInput(made.problem or "The suggestions change nothing.")
         patch = made.counter_patch
         await self.decide(reading, base.round, verdict, reason, key, shown=shown, counter_patch=patch)
+
+    async def settle(self, reading: LoadedReview, choice: str, reason: str, key: str) -> None:
+        """Give the review of a waived requirement that is owed, on the round that is shown: a verdict and its need."""
+        verdict, _, need = choice.partition(" ")
+        review_id, why = reading.status.review_id, reason.strip() or None
+        facts = proof.settling_facts(review_id, need, verdict, self.person, why)
+        await self.client.settle_waiver(
+            review_id,
+            verdict=cast("Settlement", verdict),
+            need=need,
+            reason=why,
+            round=reading.proposal.round,
+            reviewer_id=self.person,
+            proof=persons.sealed(self.client.location, facts).get("proof"),
+            idempotency_key=key,
+        )
 
     async def answer(self, finding: FindingView, said: str, reason: str, key: str) -> None:
         """Say at once of a finding what became of it: as its proposer, or beyond any verdict."""

@@ -327,29 +327,13 @@ class ReviewScreen(LiveScreen):
                 f"Your verdict on round {number}",
                 draft,
                 send,
-                about=self._about_verdict(first),
+                about=texts.about_verdict(first, self.desk, self.unusual),
                 choices=choices,
                 needs_text=frozenset(texts.VERDICTS) - {"approved", *(SAID_BY_FINDINGS if first.drafts else ())},
                 is_text_first=bool(chosen),
             ),
             "Your verdict is given.",
         )
-
-    def _about_verdict(self, reading: LoadedReview) -> str:
-        said = [visible(" ".join(reading.proposal.intent.split())), *texts.look_at(self.unusual)]
-        if claim := texts.claim_first(reading, self.desk.person):
-            said.append(claim)
-        if gate := texts.gate(reading):
-            said.append(gate)
-        drafts = self.desk.drafts
-        unsent = ((len(reading.drafts), "finding"), (len(drafts.answers(self.review_id)), "answer"))
-        if with_it := [f"{number} {name}{'s' if number > 1 else ''}" for number, name in unsent if number]:
-            said.append(f"Goes with it: {' and '.join(with_it)}.")
-        if self.review_id in drafts.typed("finding "):
-            said.append("Not with it: the finding that you began and left. Go on with it at its line.")
-        earlier = [(spot, one) for spot, one in reading.unsent if one.round != reading.proposal.round]
-        said += [f"{visible_line(spot.place)}: your draft from round {one.round}." for spot, one in earlier]
-        return "\n".join(said)
 
     def _may_decide(self, reading: LoadedReview) -> bool:
         """Whether a verdict can be the person's; says why not."""
@@ -477,7 +461,7 @@ class ReviewScreen(LiveScreen):
             await self.desk.offer(self._loaded, await files(), verdict, reason, key, shown)
 
         choices = {"changes_requested": "Request changes with it", "comment": "Offer it as a comment"}
-        about = self._about_verdict(first)
+        about = texts.about_verdict(first, self.desk, self.unusual)
         question = Question(title, draft, send, about, choices, frozenset(choices), is_text_first=True, **more)
         self._ask(question, "Your counter-patch is offered.")
 
@@ -558,6 +542,23 @@ class ReviewScreen(LiveScreen):
         offered = texts.offered(first.proposal, patch)
         about = "\n".join([about, *texts.look_at(await asyncio.to_thread(texts.unusual, offered))])
         self._ask(Question(title, self.desk.drafts.text(self.review_id, answer), send, about), f"Sent: {answer}.")
+
+    def action_owed(self) -> None:
+        """Ask for the review of a waived requirement."""
+        if not self._loaded.status.owed:
+            self.notify("No review after the fact is owed.", markup=False)
+            return
+        first = self._judged("The review that is owed is for the current round.")
+        if first is None:
+            return
+
+        async def send(choice: str, reason: str, key: str) -> None:
+            await self.desk.settle(first, choice, reason, key)
+
+        about, choices = texts.owed(first, self.unusual)
+        objections = frozenset(one for one in choices if one.startswith("objects"))
+        draft = self.desk.drafts.text(self.review_id, "owed")
+        self._ask(Question("The review that is owed", draft, send, about, choices, objections), "Sent.")
 
     def action_close_review(self) -> None:
         """Ask whether to end it."""

@@ -19,7 +19,7 @@ from textual.widgets import Markdown, Static
 
 from tandem.cli.render import checks
 from tandem.cli.render.parts import STYLES, ago
-from tandem.cli.review_screen.desk import LoadedReview
+from tandem.cli.review_screen.desk import LoadedReview, ScreenClient
 from tandem.client import Unreachable
 from tandem.core.texts import loses_cells
 from tandem.core.visible import visible, visible_line
@@ -81,6 +81,8 @@ _NEXT = {
     "escalate": "a person has to decide how it goes on",
     "none": "it is over",
 }
+
+_OWED_KEY = keys.key_of("review", "owed")
 
 
 def bindings(screen: str) -> list[BindingType]:
@@ -171,7 +173,8 @@ def lines(reading: LoadedReview, person: str, since: int | None) -> Text:
         second.append(f"  {visible_line(readable(status.attention))}", style="bold red")
     elif (none := status.no_reviewer) is not None and none.reason != "no_pool":
         second.append(f"  {visible_line(none.message)}", style="yellow")
-    more = [_checks(reading)] if reading.checks else []
+    more = [Text(f"{visible_line(one.words)}. {_OWED_KEY} gives it.", style="yellow") for one in status.owed]
+    more += [_checks(reading)] if reading.checks else []
     more += [_findings(reading, person)] if reading.findings else []
     return Text("\n").join((first, second, *more))
 
@@ -218,6 +221,9 @@ def _held(reading: LoadedReview, person: str) -> str:
     if reading.is_held:
         holder = visible_line(reviewer_name(status.reviewer_id or "a reviewer"))
         return f"with {holder}, {lease(status.lease_expires_at)}.{others}"
+    if status.waived_by:
+        who = visible_line(reviewer_name(status.waived_by))
+        return f"{who} waived the last missing requirement on round {status.round}, and approved nothing."
     if status.verdict and status.reviewer_id:
         given = GIVEN.get(status.verdict, status.verdict)
         return f"{visible_line(reviewer_name(status.reviewer_id))} {given} on round {status.round}."
@@ -230,6 +236,31 @@ def claim_first(reading: LoadedReview, person: str) -> str:
         return "You have not claimed it; sending claims it first."
     holder = visible_line(reviewer_name(reading.status.reviewer_id or "A reviewer"))
     return "" if reading.is_held_by(person) else f"{holder} has it; yours can be sent once they have released it."
+
+
+def about_verdict(reading: LoadedReview, desk: ScreenClient, found: Iterable[str]) -> str:
+    """The facts to know before a verdict, and the drafts that it sends."""
+    said = [visible(" ".join(reading.proposal.intent.split())), *look_at(found)]
+    said += filter(None, [claim_first(reading, desk.person), gate(reading)])
+    drafts, review_id = desk.drafts, reading.status.review_id
+    unsent = ((len(reading.drafts), "finding"), (len(drafts.answers(review_id)), "answer"))
+    if with_it := [f"{number} {name}{'s' if number > 1 else ''}" for number, name in unsent if number]:
+        said.append(f"Goes with it: {' and '.join(with_it)}.")
+    if review_id in drafts.typed("finding "):
+        said.append("Not with it: the finding that you began and left. Go on with it at its line.")
+    earlier = [(spot, one) for spot, one in reading.unsent if one.round != reading.proposal.round]
+    said += [f"{visible_line(spot.place)}: your draft from round {one.round}." for spot, one in earlier]
+    return "\n".join(said)
+
+
+def owed(reading: LoadedReview, found: Iterable[str]) -> tuple[str, dict[str, str]]:
+    """The debts in words, and the choices: a verdict and its need each."""
+    debts = reading.status.owed
+    about = "\n".join([*(f"{visible_line(one.words)}." for one in debts), *look_at(found)])
+    said = {"approved": "It is good", "objects": "Object: say why"}
+    needs = {one.need: f", {one.need}" if len(debts) > 1 else "" for one in debts}
+    choices = {f"{verdict} {need}": words + which for need, which in needs.items() for verdict, words in said.items()}
+    return about, choices
 
 
 def about_finding(reading: LoadedReview, *, is_on_file: bool) -> str:

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from typing import Final
 
-REVISIONS: Final = ("0037_claims_beside", "0038_found_in")
+REVISIONS: Final = (
+    "0037_claims_beside",
+    "0038_found_in",
+)
 """Every revision, so that a database can be judged without importing Alembic. A test compares them."""
 
 ADDITIVE: Final[frozenset[str]] = frozenset({"0038_found_in"})

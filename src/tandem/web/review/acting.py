@@ -116,7 +116,8 @@ def told(event: EventView) -> str:
     if kind in ("checks_requested", "check_finished"):
         return f"{actor} had checks run again: {', '.join(data['checks'])}" if "checks" in data else _ended(data)
     if kind in ("verdict_submitted", "verdict_comment"):
-        return f"{actor} {_VERDICTS.get(data.get('verdict', ''), 'gave a verdict')}{reason}"
+        did = "waived the last missing requirement" if data.get("waived") else _VERDICTS.get(data.get("verdict", ""))
+        return f"{actor} {did or 'gave a verdict'}{reason}"
     settled = f"says of a finding: {data.get('answer')}" if kind in _FOUND else None
     return f"{actor} {settled or _REST.get(kind, kind.replace('_', ' '))}{reason}"
 

@@ -245,7 +245,8 @@ def _item(
     kind = _SAID.get(event.kind, "")
     name = str(event.data.get(f"{kind}_id"))
     entry = entries.get(name) if kind else None
-    if entry is None:  # also where more was said than is shown: the event still tells that something was
+    # Of more than is shown the event still tells that something was said; a waiver is no verdict of its person.
+    if entry is None or event.data.get("waived"):
         return Item("event", event.at, told(event))
     return Item(kind, event.at, entry=entry, findings=tuple(findings.get(name, ())))
 

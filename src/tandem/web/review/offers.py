@@ -105,7 +105,8 @@ def _claim(view: ReviewView, allowed: frozenset[str]) -> str:
     if view.is_held and Action.CLAIM_BESIDE not in allowed:
         return f"You can claim it when {view.holder_name} releases it, or when the lease ends."
     if Action.CLAIM not in allowed:
-        return _OVER.get(State(view.state), "It cannot be claimed now.")
+        over = _OVER.get(State(view.state), "It cannot be claimed now.")
+        return (_owed(view) or "A review is owed: give it below.") if view.status.owed else over
     if not view.person:
         return _NAMELESS
     if not view.is_current:
@@ -200,7 +201,8 @@ def _withdraw(view: ReviewView, allowed: frozenset[str]) -> str:
         return ""
     if view.names.include(approver):
         return _without_role(view, Role.REVIEWER)
-    return f"{reviewer_name(approver or '')} approved it, and withdraws that, or an operator does."
+    did = "waived the last missing requirement" if view.status.waived_by else "approved it"
+    return f"{reviewer_name(approver or '')} {did}, and withdraws that, or an operator does."
 
 
 def _waive(view: ReviewView) -> str:
