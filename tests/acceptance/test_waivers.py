@@ -313,34 +313,6 @@ def test_one_approval_settles_one_of_two_waived_requirements(project: Checked) -
     assert allowed(project, digest) == (True, None)
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="platform: there are no pseudo-terminals")
-def test_waivers_and_withdrawals_are_about_the_round_that_was_shown(project: Checked) -> None:
-    have(project, PERSON)
-    review, _ = project.submitted(diff=edited())
-    assert waive(project, review, "person")["ok"]
-    known = {"TANDEM_BROKER": project.broker.url, "TANDEM_DATA_DIR": str(project.broker.data_dir)}
-
-    def at_terminal(*command: str) -> tuple[int, str]:
-        status, shown = at_a_terminal((*command, "--agent", "bob"), project.repo.root, **known)
-        return status, " ".join(shown.split())
-
-    assert at_terminal("review", "show", review)[0] == 0
-    project.revise(review, diff=edited(line=4))
-    refused = "STALE_ROUND: You decide about round 1, which you were shown, and round 2 is the current one."
-    status, shown = at_terminal("waive", review, "person", "--until", "3d", "--reason", WHY)
-    assert (status, refused in shown) == (1, True), shown
-    assert waive(project, review, "person")["ok"]
-    settling, withdrawing = ("review", "settle", review, "approved"), ("review", "withdraw", review, "--reason", "Bad")
-    for command in (settling, withdrawing):
-        status, shown = at_terminal(*command)
-        assert (status, refused in shown) == (1, True), shown
-    after = project.status(review)
-    assert (after["status"], len(after["owed"])) == ("approved", 1)
-    assert at_terminal(*settling, "--round", "2")[0] == 0
-    assert at_terminal("review", "show", review)[0] == 0
-    assert at_terminal(*withdrawing)[0] == 0
-
-
 def test_a_waiver_is_told_as_one_and_the_next_step_is_the_review_that_is_owed(project: Checked) -> None:
     have(project, PERSON)
     review, _ = project.submitted(diff=edited())

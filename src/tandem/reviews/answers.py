@@ -109,10 +109,7 @@ class ReviewCreated(Onward, ReviewPlace):
     path: TextPath | None = None
 
 
-WaivedBy = Annotated[
-    str,
-    Field(description="Who waived the last missing requirement, which approved it without a reviewer; or null."),
-]
+WaivedBy = Annotated[str, Field(description="Who waived the last missing requirement, which approved it; or null.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,9 +277,7 @@ class ReviewRow(Work, ReviewHead):
     attention: Attention | None
     updated_at: UpdatedAt
     waived_by: WaivedBy | None = None
-    owed: Annotated[
-        str | None, Field(description="Each review that is still owed after the fact, and who waived it.")
-    ] = None
+    owed: Annotated[str | None, Field(description="Each review that is still owed, and who waived it.")] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -405,11 +400,7 @@ class DiscussionEntry:
     file: Annotated[str | None, Field(description="The file that a finding is about.")] = None
     line: Annotated[int | None, Field(description="Its first line, from 1; null for the whole file.")] = None
     severity: Annotated[str | None, Field(description="How grave a finding is."), Shown("name")] = None
-    found_in: Annotated[
-        str | None,
-        Field(description="The review that a finding was found in, if it came from there; else null."),
-        Shown("hidden"),
-    ] = None
+    found_in: Annotated[str | None, Field(description="Another review that a finding is from."), Shown("hidden")] = None
     status: Annotated[
         str | None,
         Field(
