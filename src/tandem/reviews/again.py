@@ -87,7 +87,7 @@ class Made(NamedTuple):
         """
         alike = before & lines
         stands = {key: self.spots[key][0] for key in alike}
-        texts = {key: self.lines[place].get(number, "") for key, (place, number) in stands.items()}
+        texts = {key: self.lines.get(place, {}).get(number, "") for key, (place, number) in stands.items()}
         size = sum(count * len(bare(texts[key])) for key, count in alike.items())
         if alike.total() >= _LINES_ELSEWHERE and size >= _LONG_ELSEWHERE:
             return True
