@@ -69,6 +69,28 @@ def audited(project: Checked, commits: str) -> tuple[int, dict[str, Any]]:
     return done.status, json.loads(done.stdout.splitlines()[-1])["data"]
 
 
+def at_its_terminal(project: Checked, *command: str, **more: str) -> tuple[int, str]:
+    """The exit status of a command at a terminal in the project's folder, and all that it shows."""
+    known = {"TANDEM_BROKER": project.broker.url, "TANDEM_DATA_DIR": str(project.broker.data_dir)}
+    return at_a_terminal(command, project.repo.root, **more, **known)
+
+
+def in_a_line(project: Checked, *command: str, **more: str) -> tuple[int, str]:
+    """The same, shown as one line."""
+    status, shown = at_its_terminal(project, *command, **more)
+    return status, " ".join(shown.split())
+
+
+def objected_to(project: Checked, person: str) -> tuple[str, str]:
+    """A review approved by an agent, a person's review waived, and somebody's objection to that; its id and digest."""
+    have(project, BOTH)
+    review, digest = project.submitted(diff=edited())
+    project.approved_by(review, "codex")
+    waive(project, review, "person")
+    settle(project, review, "objects", person, proved=True, reason="It loses uploads")
+    return review, digest
+
+
 def code(envelope: dict[str, Any]) -> str | None:
     """The code of a refusal."""
     return None if envelope["ok"] else envelope["error"]["code"]
@@ -216,11 +238,9 @@ def test_who_waives_at_a_terminal_over_open_findings_is_told_how_to_settle_them(
     project.verdict(review, "comment", generation, findings=found)
     project.do("release_claim", review_id=review, claim_generation=generation)
     assert waive(project, review, "person")["ok"]
-    known = {"TANDEM_BROKER": project.broker.url, "TANDEM_DATA_DIR": str(project.broker.data_dir)}
 
     def at_terminal(*command: str, **typed: str) -> tuple[int, str]:
-        status, shown = at_a_terminal(command, project.repo.root, **typed, **known)
-        return status, " ".join(shown.split())
+        return in_a_line(project, *command, **typed)
 
     asked = ("waive", review, "agent", "--until", "3d", "--reason", WHY, "--agent", "ann")
     confirmed = {"typed": f"{project.project}\n", "after": "if that is meant: "}
@@ -269,11 +289,7 @@ def test_an_objection_closes_the_gate_until_the_content_has_landed(project: Chec
 
 
 def test_the_approval_that_was_waived_settles_an_objection_of_the_same_person(project: Checked) -> None:
-    have(project, BOTH)
-    review, digest = project.submitted(diff=edited())
-    project.approved_by(review, "codex")
-    waive(project, review, "person")
-    settle(project, review, "objects", "alice", proved=True, reason="It loses uploads")
+    review, digest = objected_to(project, "alice")
     why = project.do("check_gate", digest=digest)["reason"]
     assert f"tandem review settle {review} approved" in why
     project.revise(review, diff=edited())
@@ -366,12 +382,11 @@ def test_a_person_waives_at_a_terminal_and_audit_counts_the_debt_until_it_is_set
     project.repo.git("branch", "-M", "main")
     project.do("set_gate", enabled=True, branches=["main"])
     review, digest = project.submitted(diff=edited())
-    known = {"TANDEM_BROKER": project.broker.url, "TANDEM_DATA_DIR": str(project.broker.data_dir)}
     asked = ("waive", review, "person", "--until", "3d", "--reason", WHY, "--agent", "ann")
 
     def at_terminal(*command: str, typed: str = "", **more: str) -> tuple[int, str]:
         after = "if that is meant: " if typed else ""
-        return at_a_terminal(command, project.repo.root, typed=typed, after=after, **known, **more)
+        return at_its_terminal(project, *command, typed=typed, after=after, **more)
 
     for said, more in (("yes\n", {}), (f"{project.project}\n", {"CLAUDECODE": "1"})):
         status, shown = at_terminal(*asked, typed=said, **more)
@@ -499,11 +514,7 @@ def test_an_objection_stands_for_its_content_when_its_review_goes_on(project: Ch
 
 
 def test_an_objection_to_one_need_leaves_a_review_alone_that_has_an_approval_for_it(project: Checked) -> None:
-    have(project, BOTH)
-    first, digest = project.submitted(diff=edited())
-    project.approved_by(first, "codex")
-    waive(project, first, "person")
-    settle(project, first, "objects", "bob", proved=True, reason="It loses uploads")
+    _, digest = objected_to(project, "bob")
     second = project.put_up(diff=edited(), proposer_id="dave")
     project.approved_by(second, "eve", proved=True)
     waive(project, second, "agent")

@@ -9,8 +9,7 @@ import pytest
 from tests.acceptance.checking import Checked
 from tests.acceptance.reviewing import edited
 from tests.acceptance.test_policy import have
-from tests.acceptance.test_waivers import PERSON, WHY, waive
-from tests.repository.terminal import at_a_terminal
+from tests.acceptance.test_waivers import PERSON, WHY, in_a_line, waive
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="platform: there are no pseudo-terminals")
@@ -18,11 +17,9 @@ def test_waivers_and_withdrawals_are_about_the_round_that_was_shown(project: Che
     have(project, PERSON)
     review, _ = project.submitted(diff=edited())
     assert waive(project, review, "person")["ok"]
-    known = {"TANDEM_BROKER": project.broker.url, "TANDEM_DATA_DIR": str(project.broker.data_dir)}
 
     def at_terminal(*command: str) -> tuple[int, str]:
-        status, shown = at_a_terminal((*command, "--agent", "bob"), project.repo.root, **known)
-        return status, " ".join(shown.split())
+        return in_a_line(project, *command, "--agent", "bob")
 
     assert at_terminal("review", "show", review)[0] == 0
     project.revise(review, diff=edited(line=4))

@@ -160,14 +160,15 @@ def send(session: Session, operation: str, request: dict[str, Any], stated: str 
     number = shown_round(request, stated) if is_open else None
     bound = request if number is None else {**request, "round": number}
     envelope = session.call(operation, {**bound, **(person_proof(session.location, bound) if is_verdict else {})})
-    error: dict[str, Any] = json.loads(envelope).get("error") or {}
-    if number is not None and error.get("code") == StaleRound.code:
-        shown.ensure_current(request["review_id"], error["details"]["expected"], number)
+    if number is not None:
+        error: dict[str, Any] = json.loads(envelope).get("error") or {}
+        if error.get("code") == StaleRound.code:
+            shown.ensure_current(request["review_id"], error["details"]["expected"], number)
     return envelope
 
 
 def shown_round(request: Mapping[str, Any], stated: str | None = None) -> int | None:
-    """The round of a review that who decides about it was shown; None if none was.
+    """The round of a review that was shown to the person who decides about it; None if none was.
 
     Args:
         request: That of the decision.

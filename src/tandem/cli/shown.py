@@ -1,7 +1,7 @@
 """Which round of a review the commands have shown to whom, so that a verdict is on exactly that one.
 
 A line for each round, in one file for all projects and brokers: a review's id is never used twice, and a round keeps
-its content. For who was shown none, a verdict is on the current round.
+its content. Where none was shown, a verdict is on the current round.
 """
 
 from __future__ import annotations

@@ -80,6 +80,10 @@ class Made(NamedTuple):
     def _within(self, place: _Side, first: int, last: int) -> list[tuple[int, str]]:
         return sorted((at, line) for at, line in self.lines.get(place, {}).items() if first <= at <= last)
 
+    def _line(self, place: _Side, number: int) -> str:
+        """A line of a file; empty where it is not shown, and for another mode, which is on no line."""
+        return self.lines.get(place, {}).get(number, "")
+
     def tells(self, before: Counter[str], lines: Counter[str]) -> bool:
         """Whether some of its lines, by their keys, are a copy of those before, and not what many files have.
 
@@ -87,7 +91,7 @@ class Made(NamedTuple):
         """
         alike = before & lines
         stands = {key: self.spots[key][0] for key in alike}
-        texts = {key: self.lines.get(place, {}).get(number, "") for key, (place, number) in stands.items()}
+        texts = {key: self._line(*spot) for key, spot in stands.items()}
         size = sum(count * len(bare(texts[key])) for key, count in alike.items())
         if alike.total() >= _LINES_ELSEWHERE and size >= _LONG_ELSEWHERE:
             return True
@@ -105,11 +109,10 @@ class Made(NamedTuple):
             around: list[str] = []
             before, numbers = -1, {number for number, _ in listed}
             for number, key in sorted(listed):
-                # Another mode is on no line.
                 if number > before + 1 or before == 0:
                     last = next(at for at in count(number) if at + 1 not in numbers)
                     near = (*range(number - AROUND, number), *range(last + 1, last + AROUND + 1)) if number else ()
-                    around = [bare(self.lines.get(place, {}).get(at, "")) for at in near]
+                    around = [bare(self._line(place, at)) for at in near]
                 found[place[0], key, *around] += 1
                 before = number
         return found

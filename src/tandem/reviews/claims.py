@@ -501,7 +501,7 @@ async def retry_review(services: Services, caller: Caller, request: RetryReview)
         NotFound: There is no such review (in that project).
         InvalidTransition: It is not in the queue at all.
         Forbidden: It waits for a person, who gives it to the reviewers once more.
-        RequirementMissing: It waits for the person that the policy asks for, or for who ends an objection.
+        RequirementMissing: It waits for the person that the policy asks for, or for the person who ends an objection.
     """
 
     def work(unit: Unit) -> ReviewStatus:
